@@ -1,0 +1,144 @@
+//! The device contract, and the devices that keep it. A new platform is one folder here.
+//!
+//! A device turns a [`Program`] into an [`Executable`] once, at registration, and runs it many times. It owns no user
+//! memory: the worker gives it addresses.
+
+pub mod sim;
+
+use crate::error::ErrorKind;
+use crate::program::{Loc, Program, ProgramError};
+use crate::shape::Shape;
+
+/// One opened device.
+pub trait Device: Send + Sync {
+    /// The name in `RunConfig.platform`.
+    fn platform(&self) -> &'static str;
+
+    /// How many cores it has.
+    fn cores(&self) -> usize;
+
+    /// Verifies `program`, resolves its kernels and plans its scratch memory.
+    fn compile(&self, program: &Program) -> Result<Box<dyn Executable>, DeviceError>;
+
+    /// Copies `bytes` from host memory to device memory.
+    ///
+    /// # Safety
+    /// Both ranges are valid for `bytes` and do not overlap; nobody writes either meanwhile.
+    #[allow(unsafe_code)]
+    unsafe fn copy_in(&self, dst: *mut u8, src: *const u8, bytes: usize);
+
+    /// Copies `bytes` from device memory to host memory.
+    ///
+    /// # Safety
+    /// As for [`Device::copy_in`].
+    #[allow(unsafe_code)]
+    unsafe fn copy_out(&self, dst: *mut u8, src: *const u8, bytes: usize);
+}
+
+/// A program made ready for one device.
+pub trait Executable: Send + Sync {
+    /// Bytes of scratch memory that a launch needs. The worker reserves them once, at registration.
+    fn scratch_bytes(&self) -> u64;
+
+    /// An estimate of the work of one launch in nanoseconds of one core, for arguments like these. The caller releases
+    /// the Python lock only for launches that are longer than the release.
+    fn estimated_ns(&self, tensors: &[TensorArg]) -> u64;
+
+    /// Runs the program once and returns when it is done. The caller keeps launches of one executable apart.
+    ///
+    /// # Safety
+    /// `launch.tensors` and `launch.scalars` match the parameters of the program: number, rank, element type, extents,
+    /// and each address is valid for its extents. A tensor that the program writes overlaps no other. `launch.scratch`
+    /// has [`Executable::scratch_bytes`] bytes.
+    #[allow(unsafe_code)]
+    unsafe fn launch(&self, launch: Launch<'_>) -> Result<(), DeviceError>;
+}
+
+/// What one launch works on.
+pub struct Launch<'a> {
+    /// The tensor parameters in order: row-major device memory.
+    pub tensors: &'a [TensorArg],
+    /// The scalar parameters in order: integers as two's complement, floats as the bits of a binary32, truth values 0 or 1.
+    pub scalars: &'a [u64],
+    /// Scratch memory of the executable, 256-byte aligned.
+    pub scratch: *mut u8,
+    /// Memory for what the program creates in this launch.
+    pub workspace: &'a mut dyn Workspace,
+    /// Asked now and then (at least every 50 ms) on the calling thread; `false` stops the launch with
+    /// [`DeviceError::Interrupted`].
+    pub poll: &'a mut dyn FnMut() -> bool,
+    /// Number of this launch in the process, for trace records.
+    pub invocation: u32,
+}
+
+/// A tensor argument.
+#[derive(Clone, Copy, Debug)]
+pub struct TensorArg {
+    /// First element.
+    pub data: *mut u8,
+    /// Extents.
+    pub shape: Shape,
+}
+
+/// Device memory that lives for one launch.
+pub trait Workspace {
+    /// `bytes` bytes, 256-byte aligned, undefined contents, valid to the end of the launch.
+    fn reserve(&mut self, bytes: u64) -> Result<*mut u8, DeviceError>;
+}
+
+/// A device that failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// The program breaks a rule or uses what this device does not have.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// `poll` asked to stop. The device is ready for the next launch; what the launch wrote so far stays.
+    #[error("the launch of {program:?} was interrupted")]
+    Interrupted {
+        /// Name of the program.
+        program: String,
+    },
+    /// A statement failed while it ran: an access outside a tensor, a negative extent.
+    #[error("{program}: {file}:{line}: {message}", line = at.1)]
+    Fault {
+        /// Name of the program.
+        program: String,
+        /// Source file.
+        file: String,
+        /// Place in it.
+        at: Loc,
+        /// What went wrong and what to do.
+        message: String,
+    },
+    /// Memory for what the program creates could not be had.
+    #[error("{0}")]
+    OutOfMemory(String),
+    /// A platform that cannot be opened here.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+impl DeviceError {
+    /// The class of the error.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            DeviceError::Program(error) => error.kind(),
+            DeviceError::Interrupted { .. } => ErrorKind::Interrupted,
+            DeviceError::Fault { .. } => ErrorKind::Runtime,
+            DeviceError::OutOfMemory(_) => ErrorKind::Memory,
+            DeviceError::Unavailable(_) => ErrorKind::Runtime,
+        }
+    }
+
+    /// The stable name of the error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            DeviceError::Program(error) => error.code(),
+            DeviceError::Interrupted { .. } => "interrupted",
+            DeviceError::Fault { .. } => "device_fault",
+            DeviceError::OutOfMemory(_) => "workspace_exhausted",
+            DeviceError::Unavailable(_) => "platform_unavailable",
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! `a2a3sim`: the simulated chip. It computes on the CPU.

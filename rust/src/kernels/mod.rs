@@ -1,0 +1,13 @@
+//! Arithmetic on tiles. Kernels are resolved once, when a program is registered, for one instruction set ([`Isa`]).
+//!
+//! - [`chain`]: elementwise work, casts, broadcasts, row reductions, loads and stores, fused and run chunk by chunk in registers;
+//! - [`matmul`]: matrix products.
+//!
+//! Results never depend on the instruction set or on how work is split: every floating-point operation is one IEEE
+//! operation in a fixed order, and `fma` is always fused (in software where the processor has none).
+
+pub mod chain;
+mod isa;
+pub mod matmul;
+
+pub use isa::{Isa, IsaError};
