@@ -7,16 +7,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::sync::Arc;
 
-/// First bytes of an encoded program; the number after them is [`VERSION`].
-const MAGIC: &[u8; 8] = b"PYPTOPRG";
-
-/// Version of the encoded form. It is raised by every change of [`program::Program`] or of what it contains, because
-/// postcard does not describe itself.
-const VERSION: u32 = 1;
-
 /// A verified program.
 #[pyclass(frozen, module = "pypto._pypto")]
-pub(crate) struct Program {
+pub(super) struct Program {
     inner: Arc<program::Program>,
 }
 
@@ -36,51 +29,22 @@ impl Program {
         Self::verified(program)
     }
 
-    /// Reads what `encode` wrote.
     #[staticmethod]
     fn decode(data: &[u8]) -> PyResult<Self> {
-        let body = data
-            .strip_prefix(MAGIC)
-            .ok_or_else(|| PyValueError::new_err("these bytes are not an encoded program: the first 8 bytes differ"))?;
-        let (version, body) = body
-            .split_first_chunk::<4>()
-            .ok_or_else(|| PyValueError::new_err("the encoded program is cut off after its first 8 bytes"))?;
-        let version = u32::from_le_bytes(*version);
-        if version != VERSION {
-            return Err(PyValueError::new_err(format!(
-                "the encoded program has version {version}; this build reads version {VERSION}: compile the program again"
-            )));
-        }
-        match postcard::take_from_bytes(body) {
-            Ok((program, [])) => Self::verified(program),
-            Ok((_, rest)) => {
-                Err(PyValueError::new_err(format!("the encoded program is followed by {} extra bytes", rest.len())))
-            }
-            Err(error) => Err(PyValueError::new_err(format!("the encoded program is damaged: {error}"))),
-        }
+        Self::verified(program::Program::decode(data).map_err(Error::from)?)
     }
 
-    /// The program as bytes, for `decode`.
-    fn encode<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let mut bytes = MAGIC.to_vec();
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
-        let bytes = postcard::to_extend(&*self.inner, bytes)
-            .map_err(|error| PyValueError::new_err(format!("the program cannot be encoded: {error}")))?;
-        Ok(PyBytes::new(py, &bytes))
+    fn encode<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.inner.encode())
     }
 
-    /// Name of the entry function.
     #[getter]
     fn name(&self) -> &str {
         &self.inner.name
     }
 
     fn __repr__(&self) -> String {
-        format!(
-            "Program({:?}, {} parameters, {} kernels)",
-            self.inner.name,
-            self.inner.params.len(),
-            self.inner.kernels.len()
-        )
+        let Self { inner } = self;
+        format!("Program({:?}, {} parameters, {} kernels)", inner.name, inner.params.len(), inner.kernels.len())
     }
 }
