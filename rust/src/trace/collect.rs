@@ -154,7 +154,9 @@ impl Collector {
     /// of the first cut lies within the second; a root between the cuts waits for the next drain.
     fn collect(&mut self) {
         let anchor = Anchor::take();
+        self.sources.append(&mut lock(&NEW));
         let mut first: Vec<usize> = self.sources.iter().map(|source| source.consumer.written()).collect();
+        // A ring that appeared meanwhile holds what other rings may already need, and nothing of the first cut.
         self.sources.append(&mut lock(&NEW));
         first.resize(self.sources.len(), 0);
         // Whether a thread has ended must be asked before how much it wrote.
