@@ -1,12 +1,15 @@
-"""Fixtures that all Python tests share."""
+"""Fixtures that all Python tests share. They import what they need, so that tests of a part need only that part."""
+
+from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
-import sample_kernels
-from pypto import ir
-from pypto.runtime import ChipWorker, RunConfig
+if TYPE_CHECKING:
+    from pypto import ir
+    from pypto.runtime import ChipWorker
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -25,6 +28,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture
 def worker() -> Iterator[ChipWorker]:
     """An open worker of the simulated chip, found by nobody but the test; closed afterwards."""
+    from pypto.runtime import ChipWorker, RunConfig
+
     worker = ChipWorker(config=RunConfig(platform="a2a3sim"))
     yield worker
     worker.close()
@@ -33,10 +38,14 @@ def worker() -> Iterator[ChipWorker]:
 @pytest.fixture(scope="session")
 def K_add() -> ir.CompiledProgram:
     """c = a + b on one 128x128 FP32 tile."""
+    import sample_kernels
+
     return sample_kernels.compile_add()
 
 
 @pytest.fixture(scope="session")
 def K_mul() -> ir.CompiledProgram:
     """c = a * b on one 128x128 FP32 tile."""
+    import sample_kernels
+
     return sample_kernels.compile_mul()
