@@ -5,9 +5,9 @@ import sys
 import textwrap
 
 import pytest
+import sample_kernels
 import torch
 
-import sample_kernels
 from pypto import ir
 from pypto.runtime import ChipWorker
 

@@ -3,9 +3,9 @@
 import gc
 
 import pytest
+import sample_kernels
 import torch
 
-import sample_kernels
 from pypto import ir
 from pypto.runtime import ChipWorker, benchmark
 

@@ -1,9 +1,9 @@
 """What a kernel does not write shows no other tensor's bytes; under poison it shows NaN."""
 
 import pytest
+import sample_kernels
 import torch
 
-import sample_kernels
 from pypto import ir
 from pypto.runtime import ChipWorker, RunConfig
 
