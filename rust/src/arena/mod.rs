@@ -1,19 +1,11 @@
-//! Arena.
+//! Device memory.
+mod buffer;
+mod error;
+mod owner;
+mod report;
+mod suballocator;
 
-use crate::error::ErrorKind;
-
-/// Placeholder.
-#[derive(Debug, thiserror::Error)]
-pub enum ArenaError {}
-
-impl ArenaError {
-    /// The class of the error.
-    pub fn kind(&self) -> ErrorKind {
-        match *self {}
-    }
-
-    /// The stable name of the error.
-    pub fn code(&self) -> &'static str {
-        match *self {}
-    }
-}
+pub use buffer::{Buffer, BufferKind, BufferSpec, BufferState, Site};
+pub use error::ArenaError;
+pub use owner::Owner;
+pub use report::{Bytes, MemoryReport};
