@@ -33,10 +33,8 @@ def test_exhaustion_names_requested_live_free_and_largest_block_and_loses_nothin
     halves = [gigabyte.alloc_tensor((128 * MIB,), torch.float32) for _ in range(2)]
     with pytest.raises(MemoryError) as raised:
         gigabyte.alloc_tensor((128 * MIB,), torch.float32)
-    text = str(raised.value)
-    for word in ("requested", "live", "free", "largest"):
-        assert word in text
-    assert "536870912" in text.replace(",", "").replace("_", "")
+    for part in ("requested 512 MiB", "live 1 GiB", "free 0 B", "largest free block 0 B", "capacity 1 GiB"):
+        assert part in str(raised.value)
     gigabyte.free_tensor(halves.pop())
     halves.append(gigabyte.alloc_tensor((128 * MIB,), torch.float32))
     for half in halves:
@@ -70,7 +68,7 @@ def test_freed_in_any_order_the_memory_is_one_hole_again(order: str) -> None:
         turns = {"as allocated": blocks, "reversed": blocks[::-1], "every other first": blocks[::2] + blocks[1::2]}
         for pointer in turns[order]:
             worker.free(pointer)
-        assert worker.memory_stats()["largest_free_block"] == MIB
+        assert worker.memory_stats()["largest_free"] == MIB
         worker.free(worker.malloc(MIB))
     finally:
         worker.close()
@@ -82,10 +80,11 @@ def test_a_fragmented_pool_reports_its_largest_hole() -> None:
         blocks = [worker.malloc(128 * KIB) for _ in range(8)]
         for pointer in blocks[::2]:
             worker.free(pointer)
-        assert worker.memory_stats()["largest_free_block"] == 128 * KIB
-        with pytest.raises(MemoryError, match="largest") as raised:
+        assert worker.memory_stats()["largest_free"] == 128 * KIB
+        with pytest.raises(
+            MemoryError, match="requested 256 KiB, live 512 KiB, free 512 KiB, largest free block 128 KiB"
+        ):
             worker.malloc(256 * KIB)
-        assert str(128 * KIB) in str(raised.value).replace(",", "").replace("_", "")
         worker.malloc(128 * KIB)
     finally:
         worker.close()
