@@ -61,7 +61,9 @@ pub enum ArenaError {
     #[error("the process has used all of its 2^63 device addresses; start a new process")]
     AddressesExhausted,
     /// The address was never handed out by this worker, or so long ago that nothing is known about it any more.
-    #[error("{addr} is not an allocation base of {owner}, nor an interior pointer of any of its allocations: it was never handed out, or was freed long ago")]
+    #[error(
+        "{addr} is not an allocation base of {owner}, nor an interior pointer of any of its allocations: it was never handed out, or was freed long ago"
+    )]
     UnknownAddress {
         /// The address.
         addr: DeviceAddr,
@@ -77,7 +79,9 @@ pub enum ArenaError {
         buffer: Arc<Buffer>,
     },
     /// The address belongs to another worker.
-    #[error("{addr} is not an allocation base of {owner}: it belongs to {other}. Only the worker that allocated memory can use it")]
+    #[error(
+        "{addr} is not an allocation base of {owner}: it belongs to {other}. Only the worker that allocated memory can use it"
+    )]
     ForeignAddress {
         /// The address.
         addr: DeviceAddr,

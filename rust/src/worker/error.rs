@@ -9,7 +9,9 @@ use std::sync::Arc;
 #[non_exhaustive]
 pub enum WorkerError {
     /// The worker has no device any more. Open a new one; buffers and registrations of the old one stay dead.
-    #[error("ChipWorker.{operation}() requires an initialized ChipWorker. Use `with chipworker:` or call ...init() first. ({owner})")]
+    #[error(
+        "ChipWorker.{operation}() requires an initialized ChipWorker. Use `with chipworker:` or call ...init() first. ({owner})"
+    )]
     Closed {
         /// The method that was called.
         operation: &'static str,
@@ -17,7 +19,9 @@ pub enum WorkerError {
         owner: Arc<Owner>,
     },
     /// The process is a fork of the one that opened the worker. Open a worker in this process.
-    #[error("ChipWorker.{operation}(): {owner} belongs to the parent process and cannot be used after fork(). Open a ChipWorker in this process, or start it with the 'spawn' method")]
+    #[error(
+        "ChipWorker.{operation}(): {owner} belongs to the parent process and cannot be used after fork(). Open a ChipWorker in this process, or start it with the 'spawn' method"
+    )]
     Forked {
         /// The method that was called.
         operation: &'static str,
@@ -55,7 +59,9 @@ pub enum WorkerError {
         asked: Arc<Owner>,
     },
     /// The registration was made by another worker.
-    #[error("the registration of {program:?} belongs to {registered}, not to {asked}. Register the program on this worker")]
+    #[error(
+        "the registration of {program:?} belongs to {registered}, not to {asked}. Register the program on this worker"
+    )]
     ForeignRegistration {
         /// Name of the program.
         program: String,
