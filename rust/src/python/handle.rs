@@ -9,6 +9,7 @@ use super::host::{HostArray, Keep, Role};
 use super::scalar;
 use super::shared::{Shared, detached, unless_raised};
 use super::tensor::{self, DeviceTensor};
+use super::trace;
 use crate::dtype::DType;
 use crate::program::{Dim, Param, ParamKind};
 use crate::worker::{HostTensor, Registration, Value};
@@ -92,19 +93,32 @@ impl RegistrationHandle {
                 let signals = py.check_signals();
                 // The estimate was wrong: give other threads their turn.
                 py.detach(|| {});
-                keep_going(signals, &mut raised)
+                self.keep_going(signals, &mut raised)
             };
             // SAFETY: the argument tuple keeps the arrays alive, and they were read just now.
             unsafe { session.launch(registration, values, &mut poll) }
         } else {
             detached(py, || {
-                let mut poll = || keep_going(Python::attach(|py| py.check_signals()), &mut raised);
+                let mut poll = || self.keep_going(Python::attach(|py| py.check_signals()), &mut raised);
                 // SAFETY: as above.
                 unsafe { session.launch(registration, values, &mut poll) }
             })
         };
         drop(session);
+        trace::flush_mirror(py);
         unless_raised(result, raised)
+    }
+
+    /// Whether a launch goes on; keeps the reason where it does not.
+    fn keep_going(&self, signals: PyResult<()>, raised: &mut Option<PyErr>) -> bool {
+        *raised = match signals {
+            Err(error) => Some(error),
+            Ok(()) if self.shared.is_stopping() => {
+                Some(PyRuntimeError::new_err("the launch was stopped: its ChipWorker is being closed at exit"))
+            }
+            Ok(()) => None,
+        };
+        raised.is_none()
     }
 
     /// Launches with outputs made here: zeros of the declared shapes, on the host.
@@ -268,17 +282,6 @@ fn placeholder(dtype: DType) -> Value<'static> {
         crate::dtype::DTypeKind::Float => Value::Float(0.0),
         crate::dtype::DTypeKind::Bool => Value::Bool(false),
         _ => Value::Int(0),
-    }
-}
-
-/// Whether a launch goes on; keeps what a signal handler raised.
-fn keep_going(signals: PyResult<()>, raised: &mut Option<PyErr>) -> bool {
-    match signals {
-        Ok(()) => true,
-        Err(error) => {
-            *raised = Some(error);
-            false
-        }
     }
 }
 

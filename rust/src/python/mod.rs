@@ -16,6 +16,7 @@ mod scalar;
 mod shared;
 mod site;
 mod tensor;
+mod trace;
 mod transfer;
 mod worker;
 

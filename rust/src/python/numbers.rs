@@ -5,13 +5,13 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt};
 
-/// A plain integer, or `None` for anything else. Integers beyond 64 bits saturate, which every caller refuses.
+/// A plain integer, or `None` for anything else. What does not fit 64 bits saturates.
 fn integer(object: &Bound<'_, PyAny>) -> Option<i64> {
     if object.is_instance_of::<PyBool>() {
         return None;
     }
     let number = object.cast::<PyInt>().ok()?;
-    Some(number.extract().unwrap_or(i64::MAX))
+    Some(number.extract().unwrap_or_else(|_| if number.lt(0).unwrap_or(false) { i64::MIN } else { i64::MAX }))
 }
 
 /// An address: a positive integer.
@@ -20,7 +20,8 @@ fn integer(object: &Bound<'_, PyAny>) -> Option<i64> {
 /// `ValueError` for everything else.
 pub(super) fn address(object: &Bound<'_, PyAny>, name: &str) -> PyResult<u64> {
     match integer(object) {
-        Some(value) if value > 0 => Ok(value as u64),
+        // The largest number stands for everything that is larger, and no address is.
+        Some(value) if value > 0 && value < i64::MAX => Ok(value as u64),
         _ => Err(PyValueError::new_err(format!("{name} must be a positive int, got {}", object.repr()?))),
     }
 }

@@ -9,9 +9,9 @@ use crate::error::{Error, Result};
 use crate::worker::{Session, Worker};
 use pyo3::prelude::*;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often a waiting thread looks for Ctrl-C.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
@@ -22,6 +22,7 @@ pub(super) struct Shared {
     waiting: AtomicUsize,
     line: Mutex<()>,
     left: Condvar,
+    stopping: AtomicBool,
 }
 
 /// The worker, entered. Leaving wakes one thread of the line.
@@ -67,7 +68,27 @@ pub(super) fn detached<R>(py: Python<'_>, work: impl FnOnce() -> R) -> R {
 
 impl Shared {
     pub(super) fn new(core: Arc<Worker>) -> Arc<Self> {
-        Arc::new(Self { core, waiting: AtomicUsize::new(0), line: Mutex::new(()), left: Condvar::new() })
+        let (waiting, stopping) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Arc::new(Self { core, waiting, line: Mutex::new(()), left: Condvar::new(), stopping })
+    }
+
+    /// Makes running launches stop at their next look around, and those that wait give up when it is their turn.
+    pub(super) fn stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// Waits, for a second at most, until no thread stands in line.
+    pub(super) fn settle(&self) {
+        let end = Instant::now() + Duration::from_secs(1);
+        while self.waiting.load(Ordering::SeqCst) > 0 && Instant::now() < end {
+            drop(self.line.lock());
+            self.left.notify_all();
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     pub(super) fn core(&self) -> &Arc<Worker> {

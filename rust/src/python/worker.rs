@@ -8,7 +8,7 @@ use super::program::Program;
 use super::shared::{Shared, detached};
 use super::tensor::{self, DeviceTensor, Resident};
 use super::transfer::{self, HostEnd};
-use super::{buffer::Buffer, dtypes, platform, site};
+use super::{buffer::Buffer, dtypes, platform, site, trace};
 use crate::arena::BufferSpec;
 use crate::id::DeviceAddr;
 use crate::worker::{FreeOutcome, WorkerConfig};
@@ -187,13 +187,22 @@ impl Worker {
         let mut session = self.shared.enter(py, "register")?;
         let registration = detached(py, || session.register(program))?;
         drop(session);
+        trace::flush_mirror(py);
         Ok(RegistrationHandle::new(self.shared.clone(), registration, owner, compiled, output_indices, has_return))
     }
 
-    fn close(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+    #[pyo3(signature = (*, stop = false))]
+    fn close(&self, py: Python<'_>, stop: bool) -> PyResult<Vec<String>> {
+        if stop {
+            self.shared.stop();
+        }
         // Wait where Ctrl-C can end the wait; `Worker::close` itself waits without looking up.
         drop(self.shared.enter(py, "close")?);
         let report = detached(py, || self.shared.core().close())?;
+        if stop {
+            // A thread that came back to the interpreter while it is being torn down would be killed in the middle.
+            detached(py, || self.shared.settle());
+        }
         Ok(report.leaked.iter().map(ToString::to_string).collect())
     }
 
