@@ -215,13 +215,12 @@ impl Worker {
             ("reserved", report.reserved),
             ("committed", report.committed),
             ("live", report.live),
-            ("buffers", report.buffers),
             ("staging", report.staging),
             ("scratch", report.scratch),
             ("peak", report.peak),
             ("free", report.free),
             ("largest_free", report.largest_free),
-            ("count", report.count as u64),
+            ("count", report.count() as u64),
         ] {
             stats.set_item(name, value)?;
         }
