@@ -1,7 +1,7 @@
 //! The interpreter instantiated for each instruction set.
 
 use super::code::Op;
-use super::compile::CompiledPhase;
+use super::compile::{Reduction, RowOp};
 use super::interpret;
 use crate::kernels::Isa;
 #[cfg(target_arch = "x86_64")]
@@ -13,22 +13,24 @@ pub(super) type Pass = unsafe fn(code: *const Op, frame: *mut u8, from: usize, t
 
 /// Everything that depends on the instruction set.
 pub(super) struct Kernels {
-    /// Columns of one vector.
-    pub lanes: usize,
-    /// Base 2 logarithm of the vectors in the largest chunk.
-    pub largest: usize,
+    /// Columns of one vector, as a base 2 logarithm.
+    lanes: u32,
+    /// Vectors in the smallest chunk, as a base 2 logarithm.
+    smallest: u32,
     /// Run whole chunks of 1, 2, 4 and 8 vectors; the smaller ones serve rows that are as short.
     whole: [Pass; 4],
     /// Run what is left of a row in one chunk of 1, 2, 4 or 8 vectors.
     tail: [Pass; 4],
-    /// See [`interpret::before`].
-    pub before: unsafe fn(phase: &CompiledPhase, frame: *mut u8),
-    /// See [`interpret::after`].
-    pub after: unsafe fn(phase: &CompiledPhase, frame: *mut u8),
+    /// See [`interpret::begin`].
+    pub begin: unsafe fn(reduction: &Reduction, frame: *mut u8),
+    /// See [`interpret::end`].
+    pub end: unsafe fn(reduction: &Reduction, frame: *mut u8),
+    /// See [`interpret::row`].
+    pub row: unsafe fn(op: &RowOp, frame: *mut u8),
 }
 
 macro_rules! kernels {
-    ($isa:ident, $simd:ident, $largest:literal $(, $features:literal)?) => {
+    ($isa:ident, $simd:ident, $smallest:literal $(, $features:literal)?) => {
         mod $isa {
             use super::*;
 
@@ -45,41 +47,52 @@ macro_rules! kernels {
             }
 
             $(#[target_feature(enable = $features)])?
-            unsafe fn before(phase: &CompiledPhase, frame: *mut u8) {
+            unsafe fn begin(reduction: &Reduction, frame: *mut u8) {
                 // SAFETY: passed on to the caller.
-                unsafe { interpret::before::<$simd>(phase, frame) }
+                unsafe { interpret::begin::<$simd>(reduction, frame) }
             }
 
             $(#[target_feature(enable = $features)])?
-            unsafe fn after(phase: &CompiledPhase, frame: *mut u8) {
+            unsafe fn end(reduction: &Reduction, frame: *mut u8) {
                 // SAFETY: passed on to the caller.
-                unsafe { interpret::after::<$simd>(phase, frame) }
+                unsafe { interpret::end::<$simd>(reduction, frame) }
             }
 
-            /// Vectors of the chunk at each place in the tables; the last ones repeat where the largest is smaller.
+            $(#[target_feature(enable = $features)])?
+            unsafe fn row(op: &RowOp, frame: *mut u8) {
+                // SAFETY: passed on to the caller.
+                unsafe { interpret::row::<$simd>(op, frame) }
+            }
+
+            const SMALLEST: u32 = $smallest;
+
+            /// Vectors of the chunk at each place in the tables; the first ones repeat where the smallest is larger.
             const fn vectors(place: u32) -> usize {
-                if place < $largest { 1 << place } else { 1 << $largest }
+                if SMALLEST > place { 1 << SMALLEST } else { 1 << place }
             }
 
             pub static KERNELS: Kernels = Kernels {
-                lanes: $simd::LANES,
-                largest: $largest,
+                lanes: $simd::LANES.trailing_zeros(),
+                smallest: SMALLEST,
                 whole: [whole::<{ vectors(0) }>, whole::<{ vectors(1) }>, whole::<{ vectors(2) }>, whole::<{ vectors(3) }>],
                 tail: [tail::<{ vectors(0) }>, tail::<{ vectors(1) }>, tail::<{ vectors(2) }>, tail::<{ vectors(3) }>],
-                before,
-                after,
+                begin,
+                end,
+                row,
             };
         }
     };
 }
 
-// Eight vectors in the largest chunk: 4 lose half to dispatch, 16 spill and take three times as long.
+/// Eight vectors in the largest chunk, as a base 2 logarithm: 4 lose half to dispatch, 16 spill and take three times as long.
+const LARGEST: u32 = 3;
+
 #[cfg(target_arch = "x86_64")]
-kernels!(avx512, Avx512, 3, "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c");
+kernels!(avx512, Avx512, 0, "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c");
 #[cfg(target_arch = "x86_64")]
-kernels!(avx2, Avx2, 3, "avx2,fma,f16c");
-// Its vectors have 16 lanes: the chunk is that of AVX2.
-kernels!(generic, Generic, 2);
+kernels!(avx2, Avx2, 0, "avx2,fma,f16c");
+// One size, since it is long to compile and seldom run.
+kernels!(generic, Generic, 3);
 
 impl Kernels {
     pub fn of(isa: Isa) -> &'static Self {
@@ -94,16 +107,21 @@ impl Kernels {
 
     /// How to pass over rows of `cols` columns: whole chunks up to a column, then the tail.
     pub fn plan(&self, cols: usize) -> Plan {
-        let chunk = self.lanes << self.largest;
-        // The number of vectors in a chunk, as a place in the tables.
-        let place = |cols: usize| cols.div_ceil(self.lanes).next_power_of_two().trailing_zeros() as usize;
-        let (whole, size) = if cols < chunk && cols.is_power_of_two() && cols >= self.lanes {
-            (self.whole[place(cols)], cols)
+        // Shifts and masks: divisions would be a third of the time of the smallest runs.
+        let largest = self.lanes + LARGEST;
+        let size = if cols.is_power_of_two() {
+            cols.trailing_zeros().clamp(self.lanes + self.smallest, largest)
         } else {
-            (self.whole[self.largest], chunk)
+            largest
         };
-        let split = cols / size * size;
-        Plan { whole, split, tail: self.tail[place(cols - split).min(3)], cols }
+        let split = cols >> size << size;
+        let rest = (cols - split + (1 << self.lanes) - 1) >> self.lanes;
+        Plan {
+            whole: self.whole[(size - self.lanes) as usize],
+            split,
+            tail: self.tail[rest.next_power_of_two().trailing_zeros() as usize],
+            cols,
+        }
     }
 }
 

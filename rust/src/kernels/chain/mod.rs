@@ -3,6 +3,16 @@
 //! [`ChainProgram`] says what to do for one row of a `rows x cols` region; the machine repeats it for each row. A row is
 //! worked on in *phases*: a phase passes over the row once, chunk by chunk, and a value that needs the whole row (a
 //! reduction) is available to the next phase as a *row scalar*.
+//!
+//! [`Machine::new`] turns the program into compact opcodes whose operands are places in a *frame* (scratch memory). The
+//! interpreter matches on the opcode once for each chunk of eight vector registers, the accumulator, which stay in registers
+//! across the arms. A new function of lanes is a variant in [`program`](ChainProgram), an arm in `lane` and a line in the
+//! table of `code`; a new reduction an arm in the interpreter; a new instruction set a file in `kernels::simd` and a
+//! line in `isa`.
+//!
+//! What was measured on Zen 4 (AVX-512, 3.7 GHz), per chunk of 128 numbers in the first-level cache: load and store 22 cycles,
+//! each cheap operation 2 to 8 more, `exp` 80, division 48. A chain of nine operations takes 1.1 to 1.25 times as long
+//! as a loop written for it, and the same from memory.
 
 #![allow(unsafe_code)] // Vector instructions and raw memory.
 

@@ -4,6 +4,10 @@
 //! elements are widened when they are read (exactly) and narrowed when they are written: binary32 to 16-bit floats by
 //! rounding to nearest even, 32-bit integers by dropping high bits.
 //!
+//! Where arithmetic, `exp`, a maximum or a minimum gives a NaN, its sign and payload are not specified (they may be those of
+//! either operand); apart from that results are the same bits on every instruction set. Loads, stores and conversions do not
+//! touch the bits of a NaN, except that narrowing to a 16-bit float keeps the upper bits of the payload and makes it quiet.
+//!
 //! A chain whose arithmetic is in a 16-bit float type rounds after each operation with [`Conversion::RoundF16`] or
 //! [`Conversion::RoundBF16`]; the lowering puts those in.
 

@@ -15,11 +15,11 @@ pub(crate) struct Part {
 }
 
 macro_rules! functions {
-    ($(fn $name:ident $(<const $K:ident: u32>)? ($($arg:ident: $type:ty),*) $(-> $ret:ty)? $body:block)*) => {
+    ($(fn $name:ident $(<const $K:ident: $kind:ty>)? ($($arg:ident: $type:ty),*) $(-> $ret:ty)? $body:block)*) => {
         $(
             #[inline]
             #[target_feature(enable = "avx2,fma,f16c")]
-            unsafe fn $name $(<const $K: u32>)? ($($arg: $type),*) $(-> $ret)? $body
+            unsafe fn $name $(<const $K: $kind>)? ($($arg: $type),*) $(-> $ret)? $body
         )*
     };
 }
@@ -159,10 +159,10 @@ impl Simd for Avx2 {
         // The instruction gives its second operand for two zeros: both orders together show both signs.
         fn max_num(a: V, b: V) -> V { _mm256_and_ps(_mm256_max_ps(a, b), _mm256_max_ps(b, a)) }
         fn min_num(a: V, b: V) -> V { _mm256_or_ps(_mm256_min_ps(a, b), _mm256_min_ps(b, a)) }
-        fn clamp_f(x: V, low: V, high: V) -> V {
-            // The second operand is the result where one is NaN.
-            _mm256_max_ps(low, _mm256_min_ps(high, x))
-        }
+        // The instructions give their second operand where the two are equal or one is NaN.
+        fn at_least_f(x: V, low: V) -> V { _mm256_max_ps(low, x) }
+        fn at_most_f(x: V, high: V) -> V { _mm256_min_ps(high, x) }
+        fn relu_f(x: V) -> V { _mm256_and_ps(x, _mm256_cmp_ps::<_CMP_NLE_UQ>(x, _mm256_setzero_ps())) }
         fn scale_f(x: V, n: V) -> V {
             // Two factors, since 2^n itself may be out of range; the first product is exact.
             let n = _mm256_cvtps_epi32(n);
@@ -194,8 +194,8 @@ impl Simd for Avx2 {
         }
         fn max_i(a: V, b: V) -> V { bits(_mm256_max_epi32(int(a), int(b))) }
         fn min_i(a: V, b: V) -> V { bits(_mm256_min_epi32(int(a), int(b))) }
-        fn shl<const K: u32>(a: V) -> V { bits(_mm256_sll_epi32(int(a), _mm_cvtsi32_si128(K as i32))) }
-        fn sra<const K: u32>(a: V) -> V { bits(_mm256_sra_epi32(int(a), _mm_cvtsi32_si128(K as i32))) }
+        fn shl<const K: i32>(a: V) -> V { bits(_mm256_slli_epi32::<K>(int(a))) }
+        fn sra<const K: i32>(a: V) -> V { bits(_mm256_srai_epi32::<K>(int(a))) }
         fn i32_to_f32(a: V) -> V { _mm256_cvtepi32_ps(int(a)) }
         fn f32_to_i32_raw(a: V) -> V { bits(_mm256_cvttps_epi32(a)) }
     }

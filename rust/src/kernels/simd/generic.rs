@@ -1,102 +1,114 @@
-//! Vectors as arrays: what every processor can run, and what the others are compared with. Loops over 16 lanes, which
-//! compilers turn into the vectors of the target.
+//! Vectors of what every processor of the target has: two [`quad`]s.
+//!
+//! Functions that a quad has no instruction for go lane by lane, and are not inlined: there are eight vectors in a chunk and
+//! a hundred instructions of the interpreter.
 
 use super::Simd;
+use super::quad::{self, Quad};
 use crate::kernels::convert;
 
 /// No instruction set beyond the target's.
 #[derive(Clone, Copy)]
 pub(crate) struct Generic;
 
-/// 16 lanes.
+const LANES: usize = 8;
+
+/// 8 lanes.
 #[derive(Clone, Copy)]
-#[repr(align(64))]
-pub(crate) struct V([u32; 16]);
+pub(crate) struct V(Quad, Quad);
 
-#[inline(always)]
-fn map(a: V, f: impl Fn(u32) -> u32) -> V {
-    V(std::array::from_fn(|i| f(a.0[i])))
+impl V {
+    #[inline(always)]
+    fn new(lanes: [u32; LANES]) -> Self {
+        let [a, b, c, d, e, f, g, h] = lanes;
+        V(quad::new([a, b, c, d]), quad::new([e, f, g, h]))
+    }
+
+    #[inline(always)]
+    fn lanes(self) -> [u32; LANES] {
+        let ([a, b, c, d], [e, f, g, h]) = (quad::lanes(self.0), quad::lanes(self.1));
+        [a, b, c, d, e, f, g, h]
+    }
+
+    #[inline(always)]
+    fn floats(self) -> [f32; LANES] {
+        self.lanes().map(f32::from_bits)
+    }
 }
 
 #[inline(always)]
-fn zip(a: V, b: V, f: impl Fn(u32, u32) -> u32) -> V {
-    V(std::array::from_fn(|i| f(a.0[i], b.0[i])))
+fn map(a: V, f: impl Fn(Quad) -> Quad) -> V {
+    V(f(a.0), f(a.1))
 }
 
 #[inline(always)]
-fn map_f(a: V, f: impl Fn(f32) -> f32) -> V {
-    map(a, |a| f(f32::from_bits(a)).to_bits())
+fn zip(a: V, b: V, f: impl Fn(Quad, Quad) -> Quad) -> V {
+    V(f(a.0, b.0), f(a.1, b.1))
 }
 
 #[inline(always)]
-fn zip_f(a: V, b: V, f: impl Fn(f32, f32) -> f32) -> V {
-    zip(a, b, |a, b| f(f32::from_bits(a), f32::from_bits(b)).to_bits())
+fn map_lanes(a: V, f: impl Fn(u32) -> u32) -> V {
+    V::new(a.lanes().map(f))
 }
 
 #[inline(always)]
-fn compare_f(a: V, b: V, f: impl Fn(f32, f32) -> bool) -> V {
-    zip(a, b, |a, b| mask(f(f32::from_bits(a), f32::from_bits(b))))
+fn zip_lanes(a: V, b: V, f: impl Fn(u32, u32) -> u32) -> V {
+    let (a, b) = (a.lanes(), b.lanes());
+    V::new(std::array::from_fn(|i| f(a[i], b[i])))
 }
 
-/// All bits or none.
 #[inline(always)]
-fn mask(truth: bool) -> u32 {
-    (truth as u32).wrapping_neg()
+fn select(mask: Quad, a: Quad, b: Quad) -> Quad {
+    quad::or(quad::and(mask, a), quad::and_not(mask, b))
 }
 
 /// `a * b + c`, rounded once, without an instruction for it and without a call.
 ///
-/// The product is exact in binary64. The sum is rounded to odd there: where it is inexact, its last bit is set to 1 by moving
-/// toward the exact value or away from zero. 53 bits are more than twice 24 plus 2, so rounding that to binary32 is
-/// the same as rounding the exact sum, subnormal results included.
-#[inline(always)]
-pub(super) fn fma(a: f32, b: f32, c: f32) -> f32 {
-    let product = f64::from(a) * f64::from(b);
-    let c = f64::from(c);
-    let sum = product + c;
-    // Knuth's two-sum: `error` is exactly what `sum` lost. It is NaN where the sum is not finite: then nothing is added.
-    let c_part = sum - product;
-    let error = (product - (sum - c_part)) + (c - c_part);
-    let bits = sum.to_bits();
-    let inexact = (error > 0.0) | (error < 0.0);
-    let away = (error > 0.0) == (sum > 0.0);
-    let step = (inexact & (bits & 1 == 0)) as u64;
-    let bits = if away { bits.wrapping_add(step) } else { bits.wrapping_sub(step) };
-    f64::from_bits(bits) as f32
+/// The product is exact in binary64, so only the sum is rounded twice: to 53 bits and to 24. That differs from rounding once
+/// where the first rounding lands on the middle between two numbers of 24 bits, or where the result is subnormal and has
+/// fewer. Both are rare and take [`fma_to_odd`].
+#[inline(never)]
+fn fma(a: [f32; LANES], b: [f32; LANES], c: [f32; LANES]) -> [f32; LANES] {
+    let sums: [f64; LANES] = std::array::from_fn(|i| f64::from(a[i]) * f64::from(b[i]) + f64::from(c[i]));
+    let risky = sums.iter().fold(false, |risky, sum| {
+        let middle = sum.to_bits() as u32 & 0x1fff_ffff == 0x1000_0000;
+        let subnormal = (sum.abs() < f64::from(f32::MIN_POSITIVE)) & (*sum != 0.0);
+        risky | middle | subnormal
+    });
+    if risky { fma_to_odd(a, b, c) } else { sums.map(|sum| sum as f32) }
 }
 
-/// [`Simd::max_num`] of one lane.
-#[inline(always)]
-fn max_num(a: u32, b: u32) -> u32 {
-    let (x, y) = (f32::from_bits(a), f32::from_bits(b));
-    if x > y {
-        a
-    } else if y > x {
-        b
-    } else {
-        a & b
-    }
-}
-
-/// [`Simd::min_num`] of one lane.
-#[inline(always)]
-fn min_num(a: u32, b: u32) -> u32 {
-    let (x, y) = (f32::from_bits(a), f32::from_bits(b));
-    if x < y {
-        a
-    } else if y < x {
-        b
-    } else {
-        a | b
-    }
+/// As [`fma`], for any operands: the sum is rounded to odd, that is, where it is inexact, its last bit is set to 1 by moving
+/// toward the exact value or away from zero. 53 bits are more than twice 24 plus 2, so rounding that to binary32 is the
+/// same as rounding the exact sum, subnormal results included.
+#[cold]
+#[inline(never)]
+fn fma_to_odd(a: [f32; LANES], b: [f32; LANES], c: [f32; LANES]) -> [f32; LANES] {
+    std::array::from_fn(|i| {
+        let product = f64::from(a[i]) * f64::from(b[i]);
+        let c = f64::from(c[i]);
+        let sum = product + c;
+        // Knuth's two-sum: `error` is exactly what `sum` lost. It is NaN where the sum is not finite: then nothing is added.
+        let c_part = sum - product;
+        let error = (product - (sum - c_part)) + (c - c_part);
+        let bits = sum.to_bits();
+        let inexact = (error > 0.0) | (error < 0.0);
+        let away = (error > 0.0) == (sum > 0.0);
+        let step = (inexact & (bits & 1 == 0)) as u64;
+        f64::from_bits(if away { bits.wrapping_add(step) } else { bits.wrapping_sub(step) }) as f32
+    })
 }
 
 /// Integral part by the rule `f` for the numbers that have a fraction; the others (and NaN) are their own.
 #[inline(always)]
-fn integral(x: f32, f: impl Fn(f32) -> f32) -> f32 {
+fn integral(x: V, f: impl Fn(f32) -> f32) -> V {
     const ALL_INTEGRAL: f32 = 8_388_608.0;
-    // The sign is put back for results that are zero.
-    if x.abs() < ALL_INTEGRAL { f(x).copysign(x) } else { x }
+    map_lanes(x, |x| {
+        let x = f32::from_bits(x);
+        // The sign is put back for results that are zero.
+        let rounded = if x.abs() < ALL_INTEGRAL { f(x).copysign(x) } else { x };
+        rounded.to_bits()
+    })
 }
 
 #[inline(always)]
@@ -106,55 +118,60 @@ fn trunc(x: f32) -> f32 {
 
 impl Simd for Generic {
     type V = V;
-    type H = [u16; 16];
-    type B = [u8; 16];
+    type H = [u16; LANES];
+    type B = [u8; LANES];
     type M = V;
     type Part = usize;
 
-    const LANES: usize = 16;
+    const LANES: usize = LANES;
 
     #[inline(always)]
     unsafe fn part(n: usize) -> usize {
         n
     }
-    #[inline(always)]
+    #[inline(never)]
     unsafe fn keep(part: usize, v: V, rest: V) -> V {
-        V(std::array::from_fn(|i| if i < part { v.0[i] } else { rest.0[i] }))
+        let (v, rest) = (v.lanes(), rest.lanes());
+        V::new(std::array::from_fn(|i| if i < part { v[i] } else { rest[i] }))
     }
     #[inline(always)]
     unsafe fn splat(bits: u32) -> V {
-        V([bits; 16])
+        V(quad::new([bits; 4]), quad::new([bits; 4]))
     }
     #[inline(always)]
     unsafe fn first(v: V) -> u32 {
-        v.0[0]
+        quad::lanes(v.0)[0]
     }
     #[inline(always)]
     unsafe fn down<const K: u32>(v: V) -> V {
-        V(std::array::from_fn(|i| v.0[(i + K as usize) % 16]))
+        let v = v.lanes();
+        V::new(std::array::from_fn(|i| v[(i + K as usize) % LANES]))
     }
 
     #[inline(always)]
     unsafe fn load(p: *const u8) -> V {
-        // SAFETY: the caller vouches for 16 elements.
-        V(unsafe { p.cast::<[u32; 16]>().read_unaligned() })
+        // SAFETY: the caller vouches for 8 elements.
+        unsafe { V(p.cast::<Quad>().read_unaligned(), p.add(16).cast::<Quad>().read_unaligned()) }
     }
     #[inline(always)]
     unsafe fn load_part(p: *const u8, part: usize) -> V {
-        let mut v = V([0; 16]);
+        let mut lanes = [0u32; LANES];
         // SAFETY: the caller vouches for `part` elements.
-        unsafe { std::ptr::copy_nonoverlapping(p, v.0.as_mut_ptr().cast(), part * 4) };
-        v
+        unsafe { std::ptr::copy_nonoverlapping(p, lanes.as_mut_ptr().cast(), part * 4) };
+        V::new(lanes)
     }
     #[inline(always)]
     unsafe fn store(p: *mut u8, v: V) {
-        // SAFETY: the caller vouches for 16 elements.
-        unsafe { p.cast::<[u32; 16]>().write_unaligned(v.0) }
+        // SAFETY: the caller vouches for 8 elements.
+        unsafe {
+            p.cast::<Quad>().write_unaligned(v.0);
+            p.add(16).cast::<Quad>().write_unaligned(v.1);
+        }
     }
     #[inline(always)]
     unsafe fn store_part(p: *mut u8, v: V, part: usize) {
         // SAFETY: the caller vouches for `part` elements.
-        unsafe { std::ptr::copy_nonoverlapping(v.0.as_ptr().cast(), p, part * 4) }
+        unsafe { std::ptr::copy_nonoverlapping(v.lanes().as_ptr().cast(), p, part * 4) }
     }
     #[inline(always)]
     unsafe fn stream(p: *mut u8, v: V) {
@@ -164,254 +181,254 @@ impl Simd for Generic {
     #[inline(always)]
     unsafe fn prefetch(_: *const u8) {}
     #[inline(always)]
-    unsafe fn load_h(p: *const u8) -> [u16; 16] {
-        // SAFETY: the caller vouches for 16 elements.
-        unsafe { p.cast::<[u16; 16]>().read_unaligned() }
+    unsafe fn load_h(p: *const u8) -> [u16; LANES] {
+        // SAFETY: the caller vouches for 8 elements.
+        unsafe { p.cast::<[u16; LANES]>().read_unaligned() }
     }
     #[inline(always)]
-    unsafe fn load_h_part(p: *const u8, part: usize) -> [u16; 16] {
-        let mut v = [0; 16];
+    unsafe fn load_h_part(p: *const u8, part: usize) -> [u16; LANES] {
+        let mut v = [0; LANES];
         // SAFETY: the caller vouches for `part` elements.
         unsafe { std::ptr::copy_nonoverlapping(p, v.as_mut_ptr().cast(), part * 2) };
         v
     }
     #[inline(always)]
-    unsafe fn store_h(p: *mut u8, v: [u16; 16]) {
-        // SAFETY: the caller vouches for 16 elements.
-        unsafe { p.cast::<[u16; 16]>().write_unaligned(v) }
+    unsafe fn store_h(p: *mut u8, v: [u16; LANES]) {
+        // SAFETY: the caller vouches for 8 elements.
+        unsafe { p.cast::<[u16; LANES]>().write_unaligned(v) }
     }
     #[inline(always)]
-    unsafe fn store_h_part(p: *mut u8, v: [u16; 16], part: usize) {
+    unsafe fn store_h_part(p: *mut u8, v: [u16; LANES], part: usize) {
         // SAFETY: the caller vouches for `part` elements.
         unsafe { std::ptr::copy_nonoverlapping(v.as_ptr().cast(), p, part * 2) }
     }
     #[inline(always)]
-    unsafe fn stream_h(p: *mut u8, v: [u16; 16]) {
+    unsafe fn stream_h(p: *mut u8, v: [u16; LANES]) {
         // SAFETY: as for `store_h`.
         unsafe { Self::store_h(p, v) }
     }
     #[inline(always)]
-    unsafe fn load_b(p: *const u8) -> [u8; 16] {
-        // SAFETY: the caller vouches for 16 elements.
-        unsafe { p.cast::<[u8; 16]>().read_unaligned() }
+    unsafe fn load_b(p: *const u8) -> [u8; LANES] {
+        // SAFETY: the caller vouches for 8 elements.
+        unsafe { p.cast::<[u8; LANES]>().read_unaligned() }
     }
     #[inline(always)]
-    unsafe fn load_b_part(p: *const u8, part: usize) -> [u8; 16] {
-        let mut v = [0; 16];
+    unsafe fn load_b_part(p: *const u8, part: usize) -> [u8; LANES] {
+        let mut v = [0; LANES];
         // SAFETY: the caller vouches for `part` elements.
         unsafe { std::ptr::copy_nonoverlapping(p, v.as_mut_ptr(), part) };
         v
     }
     #[inline(always)]
-    unsafe fn store_b(p: *mut u8, v: [u8; 16]) {
-        // SAFETY: the caller vouches for 16 elements.
-        unsafe { p.cast::<[u8; 16]>().write_unaligned(v) }
+    unsafe fn store_b(p: *mut u8, v: [u8; LANES]) {
+        // SAFETY: the caller vouches for 8 elements.
+        unsafe { p.cast::<[u8; LANES]>().write_unaligned(v) }
     }
     #[inline(always)]
-    unsafe fn store_b_part(p: *mut u8, v: [u8; 16], part: usize) {
+    unsafe fn store_b_part(p: *mut u8, v: [u8; LANES], part: usize) {
         // SAFETY: the caller vouches for `part` elements.
         unsafe { std::ptr::copy_nonoverlapping(v.as_ptr(), p, part) }
     }
 
-    #[inline(always)]
-    unsafe fn widen_f16(h: [u16; 16]) -> V {
-        V(h.map(|h| convert::f16_to_f32(h).to_bits()))
+    #[inline(never)]
+    unsafe fn widen_f16(h: [u16; LANES]) -> V {
+        V::new(h.map(|h| convert::f16_to_f32(h).to_bits()))
     }
-    #[inline(always)]
-    unsafe fn widen_bf16(h: [u16; 16]) -> V {
-        V(h.map(|h| convert::bf16_to_f32(h).to_bits()))
+    #[inline(never)]
+    unsafe fn widen_bf16(h: [u16; LANES]) -> V {
+        V::new(h.map(|h| u32::from(h) << 16))
     }
-    #[inline(always)]
-    unsafe fn widen_i16(h: [u16; 16]) -> V {
-        V(h.map(|h| h as i16 as u32))
+    #[inline(never)]
+    unsafe fn widen_i16(h: [u16; LANES]) -> V {
+        V::new(h.map(|h| h as i16 as u32))
     }
-    #[inline(always)]
-    unsafe fn widen_u16(h: [u16; 16]) -> V {
-        V(h.map(u32::from))
+    #[inline(never)]
+    unsafe fn widen_u16(h: [u16; LANES]) -> V {
+        V::new(h.map(u32::from))
     }
-    #[inline(always)]
-    unsafe fn widen_i8(b: [u8; 16]) -> V {
-        V(b.map(|b| b as i8 as u32))
+    #[inline(never)]
+    unsafe fn widen_i8(b: [u8; LANES]) -> V {
+        V::new(b.map(|b| b as i8 as u32))
     }
-    #[inline(always)]
-    unsafe fn widen_u8(b: [u8; 16]) -> V {
-        V(b.map(u32::from))
+    #[inline(never)]
+    unsafe fn widen_u8(b: [u8; LANES]) -> V {
+        V::new(b.map(u32::from))
     }
-    #[inline(always)]
-    unsafe fn narrow_f16(v: V) -> [u16; 16] {
-        v.0.map(|v| convert::f32_to_f16(f32::from_bits(v)))
+    #[inline(never)]
+    unsafe fn narrow_f16(v: V) -> [u16; LANES] {
+        v.floats().map(convert::f32_to_f16)
     }
-    #[inline(always)]
-    unsafe fn narrow_bf16(v: V) -> [u16; 16] {
-        v.0.map(|v| convert::f32_to_bf16(f32::from_bits(v)))
+    #[inline(never)]
+    unsafe fn narrow_bf16(v: V) -> [u16; LANES] {
+        v.floats().map(convert::f32_to_bf16)
     }
-    #[inline(always)]
-    unsafe fn narrow_16(v: V) -> [u16; 16] {
-        v.0.map(|v| v as u16)
+    #[inline(never)]
+    unsafe fn narrow_16(v: V) -> [u16; LANES] {
+        v.lanes().map(|v| v as u16)
     }
-    #[inline(always)]
-    unsafe fn narrow_8(v: V) -> [u8; 16] {
-        v.0.map(|v| v as u8)
+    #[inline(never)]
+    unsafe fn narrow_8(v: V) -> [u8; LANES] {
+        v.lanes().map(|v| v as u8)
     }
 
     #[inline(always)]
     unsafe fn add_f(a: V, b: V) -> V {
-        zip_f(a, b, |a, b| a + b)
+        zip(a, b, quad::add_f)
     }
     #[inline(always)]
     unsafe fn sub_f(a: V, b: V) -> V {
-        zip_f(a, b, |a, b| a - b)
+        zip(a, b, quad::sub_f)
     }
     #[inline(always)]
     unsafe fn mul_f(a: V, b: V) -> V {
-        zip_f(a, b, |a, b| a * b)
+        zip(a, b, quad::mul_f)
     }
     #[inline(always)]
     unsafe fn div_f(a: V, b: V) -> V {
-        zip_f(a, b, |a, b| a / b)
+        zip(a, b, quad::div_f)
     }
     #[inline(always)]
     unsafe fn sqrt_f(a: V) -> V {
-        map_f(a, f32::sqrt)
+        map(a, quad::sqrt_f)
     }
-    #[inline(always)]
+    #[inline(never)]
     unsafe fn fma_f(a: V, b: V, c: V) -> V {
-        V(std::array::from_fn(|i| {
-            fma(f32::from_bits(a.0[i]), f32::from_bits(b.0[i]), f32::from_bits(c.0[i])).to_bits()
-        }))
+        V::new(fma(a.floats(), b.floats(), c.floats()).map(f32::to_bits))
     }
+    // Of two zeros, which are equal, both are taken, and the signs combined.
     #[inline(always)]
     unsafe fn max_num(a: V, b: V) -> V {
-        zip(a, b, max_num)
+        zip(a, b, |a, b| quad::and(quad::larger_f(a, b), quad::larger_f(b, a)))
     }
     #[inline(always)]
     unsafe fn min_num(a: V, b: V) -> V {
-        zip(a, b, min_num)
+        zip(a, b, |a, b| quad::or(quad::smaller_f(a, b), quad::smaller_f(b, a)))
+    }
+    // The second operand is the result where the two are equal or one is NaN.
+    #[inline(always)]
+    unsafe fn at_least_f(x: V, low: V) -> V {
+        zip(low, x, quad::larger_f)
     }
     #[inline(always)]
-    unsafe fn clamp_f(x: V, low: V, high: V) -> V {
-        let x = zip_f(x, high, |x, high| if x > high { high } else { x });
-        zip_f(x, low, |x, low| if x < low { low } else { x })
+    unsafe fn at_most_f(x: V, high: V) -> V {
+        zip(high, x, quad::smaller_f)
+    }
+    #[inline(always)]
+    unsafe fn relu_f(x: V) -> V {
+        let zero = quad::new([0; 4]);
+        map(x, |x| quad::and(quad::or(quad::lt_f(zero, x), quad::unordered_f(x, x)), x))
     }
     #[inline(always)]
     unsafe fn scale_f(x: V, n: V) -> V {
         // Two factors, since 2^n itself may be out of range; the first product is exact.
-        zip_f(x, n, |x, n| {
-            let n = n as i32;
-            let half = n >> 1;
-            let power = |n: i32| f32::from_bits(((n + 127) as u32) << 23);
-            x * power(half) * power(n - half)
+        zip(x, n, |x, n| {
+            let n = quad::f32_to_i32_raw(n);
+            let half = quad::sra::<1>(n);
+            let bias = quad::new([127; 4]);
+            let power = |n: Quad| quad::shl::<23>(quad::add_i(n, bias));
+            quad::mul_f(quad::mul_f(x, power(half)), power(quad::sub_i(n, half)))
         })
     }
-    #[inline(always)]
+    #[inline(never)]
     unsafe fn trunc_f(x: V) -> V {
-        map_f(x, |x| integral(x, trunc))
+        integral(x, trunc)
     }
-    #[inline(always)]
+    #[inline(never)]
     unsafe fn floor_f(x: V) -> V {
-        map_f(x, |x| integral(x, |x| if trunc(x) > x { trunc(x) - 1.0 } else { trunc(x) }))
+        integral(x, |x| if trunc(x) > x { trunc(x) - 1.0 } else { trunc(x) })
     }
-    #[inline(always)]
+    #[inline(never)]
     unsafe fn ceil_f(x: V) -> V {
-        map_f(x, |x| integral(x, |x| if trunc(x) < x { trunc(x) + 1.0 } else { trunc(x) }))
+        integral(x, |x| if trunc(x) < x { trunc(x) + 1.0 } else { trunc(x) })
     }
-    #[inline(always)]
+    #[inline(never)]
     unsafe fn round_even_f(x: V) -> V {
         // Adding 2^23 to a smaller magnitude leaves no place for a fraction.
-        map_f(x, |x| integral(x, |x| x.abs() + 8_388_608.0 - 8_388_608.0))
+        integral(x, |x| x.abs() + 8_388_608.0 - 8_388_608.0)
     }
 
     #[inline(always)]
     unsafe fn lt_f(a: V, b: V) -> V {
-        compare_f(a, b, |a, b| a < b)
+        zip(a, b, quad::lt_f)
     }
     #[inline(always)]
     unsafe fn eq_f(a: V, b: V) -> V {
-        compare_f(a, b, |a, b| a == b)
+        zip(a, b, quad::eq_f)
     }
     #[inline(always)]
     unsafe fn unordered_f(a: V, b: V) -> V {
-        compare_f(a, b, |a, b| a.is_nan() | b.is_nan())
+        zip(a, b, quad::unordered_f)
     }
     #[inline(always)]
     unsafe fn eq_i(a: V, b: V) -> V {
-        zip(a, b, |a, b| mask(a == b))
+        zip(a, b, quad::eq_i)
     }
     #[inline(always)]
     unsafe fn select(m: V, a: V, b: V) -> V {
-        V(std::array::from_fn(|i| (m.0[i] & a.0[i]) | (!m.0[i] & b.0[i])))
+        V(select(m.0, a.0, b.0), select(m.1, a.1, b.1))
     }
     #[inline(always)]
     unsafe fn any(m: V) -> bool {
-        m.0.iter().fold(0, |all, lane| all | lane) != 0
+        quad::any(quad::or(m.0, m.1))
     }
     #[inline(always)]
     unsafe fn or_m(a: V, b: V) -> V {
-        zip(a, b, |a, b| a | b)
+        zip(a, b, quad::or)
     }
 
     #[inline(always)]
     unsafe fn and(a: V, b: V) -> V {
-        zip(a, b, |a, b| a & b)
+        zip(a, b, quad::and)
     }
     #[inline(always)]
     unsafe fn or(a: V, b: V) -> V {
-        zip(a, b, |a, b| a | b)
+        zip(a, b, quad::or)
     }
     #[inline(always)]
     unsafe fn xor(a: V, b: V) -> V {
-        zip(a, b, |a, b| a ^ b)
+        zip(a, b, quad::xor)
     }
 
     #[inline(always)]
     unsafe fn add_i(a: V, b: V) -> V {
-        zip(a, b, u32::wrapping_add)
+        zip(a, b, quad::add_i)
     }
     #[inline(always)]
     unsafe fn sub_i(a: V, b: V) -> V {
-        zip(a, b, u32::wrapping_sub)
+        zip(a, b, quad::sub_i)
     }
-    #[inline(always)]
+    #[inline(never)]
     unsafe fn mul_i(a: V, b: V) -> V {
-        zip(a, b, u32::wrapping_mul)
+        zip_lanes(a, b, u32::wrapping_mul)
     }
-    #[inline(always)]
+    #[inline(never)]
     unsafe fn div_i(a: V, b: V) -> V {
-        zip(a, b, |a, b| if b == 0 { 0 } else { (a as i32).wrapping_div(b as i32) as u32 })
+        zip_lanes(a, b, |a, b| if b == 0 { 0 } else { (a as i32).wrapping_div(b as i32) as u32 })
     }
     #[inline(always)]
     unsafe fn max_i(a: V, b: V) -> V {
-        zip(a, b, |a, b| (a as i32).max(b as i32) as u32)
+        zip(a, b, |a, b| select(quad::gt_i(a, b), a, b))
     }
     #[inline(always)]
     unsafe fn min_i(a: V, b: V) -> V {
-        zip(a, b, |a, b| (a as i32).min(b as i32) as u32)
+        zip(a, b, |a, b| select(quad::gt_i(a, b), b, a))
     }
     #[inline(always)]
-    unsafe fn shl<const K: u32>(a: V) -> V {
-        map(a, |a| a << K)
+    unsafe fn shl<const K: i32>(a: V) -> V {
+        map(a, quad::shl::<K>)
     }
     #[inline(always)]
-    unsafe fn sra<const K: u32>(a: V) -> V {
-        map(a, |a| ((a as i32) >> K) as u32)
+    unsafe fn sra<const K: i32>(a: V) -> V {
+        map(a, quad::sra::<K>)
     }
     #[inline(always)]
     unsafe fn i32_to_f32(a: V) -> V {
-        map(a, |a| (a as i32 as f32).to_bits())
+        map(a, quad::i32_to_f32)
     }
     #[inline(always)]
     unsafe fn f32_to_i32_raw(a: V) -> V {
-        map_to_i32(a)
+        map(a, quad::f32_to_i32_raw)
     }
-}
-
-/// Truncates; what the vector instructions give for a number that does not fit is `i32::MIN`.
-#[inline(always)]
-fn map_to_i32(a: V) -> V {
-    map(a, |a| {
-        let x = f32::from_bits(a);
-        if x.abs() < 2_147_483_648.0 { x as i32 as u32 } else { i32::MIN as u32 }
-    })
 }
 
 #[cfg(test)]
@@ -420,7 +437,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn agrees(a: f32, b: f32, c: f32) {
-        let (ours, theirs) = (fma(a, b, c), a.mul_add(b, c));
+        let (ours, theirs) = (fma([a; LANES], [b; LANES], [c; LANES])[0], a.mul_add(b, c));
         let same = ours.to_bits() == theirs.to_bits() || (ours.is_nan() && theirs.is_nan());
         assert!(same, "fma({a:?}, {b:?}, {c:?}) is {ours:?}, not {theirs:?}");
     }

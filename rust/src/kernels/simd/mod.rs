@@ -15,6 +15,7 @@ mod avx2;
 mod avx512;
 mod generic;
 mod math;
+mod quad;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx2::Avx2;
@@ -121,8 +122,12 @@ pub(crate) trait Simd: Copy {
     unsafe fn max_num(a: Self::V, b: Self::V) -> Self::V;
     /// The smaller, -0 below +0; any value where one is NaN.
     unsafe fn min_num(a: Self::V, b: Self::V) -> Self::V;
-    /// `x` within `low..=high`; NaN stays.
-    unsafe fn clamp_f(x: Self::V, low: Self::V, high: Self::V) -> Self::V;
+    /// The larger; `x` where it is NaN or the two are equal. `low` is not NaN.
+    unsafe fn at_least_f(x: Self::V, low: Self::V) -> Self::V;
+    /// The smaller; `x` where it is NaN or the two are equal. `high` is not NaN.
+    unsafe fn at_most_f(x: Self::V, high: Self::V) -> Self::V;
+    /// `x` where it is positive or NaN, +0 elsewhere.
+    unsafe fn relu_f(x: Self::V) -> Self::V;
     /// `x * 2^n`, rounded once; `x` is near 1, `n` integral and within -150..=128, or either is NaN.
     unsafe fn scale_f(x: Self::V, n: Self::V) -> Self::V;
     unsafe fn trunc_f(x: Self::V) -> Self::V;
@@ -157,9 +162,9 @@ pub(crate) trait Simd: Copy {
     unsafe fn max_i(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn min_i(a: Self::V, b: Self::V) -> Self::V;
     /// Logical shift left.
-    unsafe fn shl<const K: u32>(a: Self::V) -> Self::V;
+    unsafe fn shl<const K: i32>(a: Self::V) -> Self::V;
     /// Arithmetic shift right.
-    unsafe fn sra<const K: u32>(a: Self::V) -> Self::V;
+    unsafe fn sra<const K: i32>(a: Self::V) -> Self::V;
     /// Signed integer to binary32, nearest even.
     unsafe fn i32_to_f32(a: Self::V) -> Self::V;
     /// Integral binary32 to signed integer; `i32::MIN` where it does not fit and for NaN.

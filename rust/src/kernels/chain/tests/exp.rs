@@ -51,7 +51,7 @@ fn exp_is_within_two_units_in_the_last_place_on_a_sample() {
 }
 
 #[test]
-#[ignore = "looks at every binary32: about a minute"]
+#[ignore = "looks at every binary32: minutes"]
 fn exp_is_within_two_units_in_the_last_place_everywhere() {
     // The instruction sets are shown to agree elsewhere.
     let isa = Isa::detect();
