@@ -65,6 +65,11 @@ impl Worker {
         self.shared.core().is_open()
     }
 
+    #[getter]
+    fn is_mine(&self) -> bool {
+        self.shared.is_mine()
+    }
+
     #[pyo3(signature = (shape, dtype, init = None))]
     fn alloc_tensor(
         &self,
