@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from pypto import _pypto
 from pypto.runtime import active, programs
 from pypto.runtime.active import Binding
-from pypto.runtime.memory import MemoryReport
 from pypto.runtime.run_config import RunConfig
 from pypto.runtime.runtime_base import Worker, logger
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     import torch
     from typing_extensions import Self
 
-    from pypto._pypto import DeviceTensor, RegistrationHandle
+    from pypto._pypto import DeviceTensor, MemoryReport, RegistrationHandle
     from pypto.ir import CompiledProgram
 
 RUNTIMES = ("tensormap_and_ringbuffer", "host_build_graph")
@@ -283,11 +282,11 @@ class ChipWorker(Worker):
 
     def memory_report(self) -> MemoryReport:
         """The memory now, with every live tensor and the line that allocated it. Prints as a table."""
-        return MemoryReport(**self.memory_stats())
+        return self._ready("memory_report", 0).memory_report()
 
     def memory_stats(self) -> dict[str, Any]:
         """The fields of `memory_report` as a dictionary; sizes are bytes."""
-        return self._ready("memory_stats", 0).memory_stats()
+        return self._ready("memory_stats", 0).memory_report().as_dict()
 
     def counters(self) -> dict[str, int]:
         """What the worker did since it was opened: launches, bytes copied each way, distinct programs registered."""
