@@ -1,7 +1,7 @@
 """Tile kernels written in Python, run by a Rust runtime on an Ascend-style chip or its simulator.
 
-`pypto.language` is what a kernel's author types, `pypto.ir` compiles it, `pypto.runtime` runs it. The three are imported
-when they are first used, and torch and numpy when a tensor is: `import pypto` alone costs a few milliseconds.
+`pypto.language` is what a kernel's author types, `pypto.ir` compiles it, `pypto.runtime` runs it. The three are
+imported when they are first used, and torch and numpy when a tensor is: `import pypto` alone costs milliseconds.
 """
 
 from __future__ import annotations

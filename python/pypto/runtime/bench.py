@@ -253,8 +253,8 @@ def benchmark(
 
     The program is registered once, before the first launch. It runs on `worker`, else on the active worker of its
     platform, else on one that is opened for the purpose and closed again. Resident tensors of that worker are welcome
-    among the arguments: comparing both ways shows what residency is worth (`host_wall_us` shrinks, `device_wall_us` does
-    not move). Outputs hold what the last launch wrote.
+    among the arguments: comparing both ways shows what residency is worth (`host_wall_us` shrinks, `device_wall_us`
+    does not move). Outputs hold what the last launch wrote.
 
     Args:
         compiled: The program.

@@ -6,7 +6,7 @@ import functools
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 if TYPE_CHECKING:
     from pypto.backend import BackendType
@@ -172,7 +172,7 @@ def _power_of_two(least: int) -> tuple[Callable[[int], bool], str]:
 _dep_pool = (lambda value: 4 <= value <= _DEP_POOL_MAX, f"from 4 to {_DEP_POOL_MAX}")
 
 
-def _ring(name: str, value: object, rule: tuple[Callable[[int], bool], str]) -> int | list[int] | None:
+def _ring(name: str, value: Any, rule: tuple[Callable[[int], bool], str]) -> int | list[int] | None:
     """Checks a ring setting: one number for all rings, or one for each, 0 for the default of that ring."""
     holds, text = rule
     if value is None:
@@ -188,7 +188,7 @@ def _ring(name: str, value: object, rule: tuple[Callable[[int], bool], str]) -> 
     return value
 
 
-def _is_int(value: object) -> bool:
+def _is_int(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -208,7 +208,7 @@ def _accept_deprecated_swimlane(init: Callable[..., None]) -> Callable[..., None
     def wrapped(self: RunConfig, *args: Any, **kwargs: Any) -> None:
         if "enable_l2_swimlane" in kwargs:
             if "enable_chip_swimlane" in kwargs:
-                raise ValueError("enable_l2_swimlane is the old name of enable_chip_swimlane: pass only enable_chip_swimlane")
+                raise ValueError("enable_l2_swimlane is an old name: pass only enable_chip_swimlane")
             _warn_swimlane()
             kwargs["enable_chip_swimlane"] = kwargs.pop("enable_l2_swimlane")
         init(self, *args, **kwargs)

@@ -53,7 +53,7 @@ class Worker(ABC):
     def register(self, compiled: CompiledProgram) -> Any:
         """Makes a program ready and returns its handle."""
 
-    def _require_ready(self, op: str) -> None:
+    def _require_ready(self, op: str) -> None:  # noqa: B027 - a hook that may stay empty
         """Hook: raises where the worker cannot do `op` now."""
 
     def _prepare_init(self, tensor: torch.Tensor) -> torch.Tensor:

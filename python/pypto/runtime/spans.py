@@ -159,7 +159,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self._recording = _pypto.Recording()
-        self._pending: dict[int, list[_pypto.Span]] = {}
+        self._pending: dict[int, list[_pypto._Span]] = {}
         self.dropped = 0
 
     def take(self) -> list[TraceInvocation]:
@@ -185,7 +185,7 @@ class Recorder:
         self._recording.stop()
 
 
-def _invocation(pid: int, inv: int, raw: list[_pypto.Span]) -> TraceInvocation:
+def _invocation(pid: int, inv: int, raw: list[_pypto._Span]) -> TraceInvocation:
     hid = next((f"{arg:x}" for _, _, depth, _, _, _, arg, *_ in raw if depth == 0), "0")
     device = [(name, ts) for _, _, _, name, ts, *_, is_device in raw if is_device]
     walls = [ts for name, ts in device if name == DEVICE_WALL]

@@ -60,7 +60,7 @@ class ChipWorker(Worker):
     ) -> None:
         super().__init__()
         if level != 2:
-            raise ValueError(f"ChipWorker only supports level=2, got {level}; for more than one chip use DistributedWorker")
+            raise ValueError(f"ChipWorker only supports level=2, got {level}; several chips need a DistributedWorker")
         if config is None:
             config = RunConfig()
         elif not isinstance(config, RunConfig):
@@ -148,8 +148,8 @@ class ChipWorker(Worker):
         """
         if any(worker.binding == self._binding for worker in active.own_stack()):
             raise ValueError(
-                f"a ChipWorker for {self._binding} is already active in an enclosing scope. Reuse the outer ChipWorker: "
-                f"ChipWorker.current(...) returns it"
+                f"a ChipWorker for {self._binding} is already active in an enclosing scope. "
+                f"Reuse the outer ChipWorker: ChipWorker.current(...) returns it"
             )
         self.init()
         self._token = active.push(self)
@@ -176,7 +176,8 @@ class ChipWorker(Worker):
         worker = active.find(Binding(level, platform, device_id, runtime))
         if worker is not None and require_sdma and not worker._enable_sdma:
             raise RuntimeError(
-                "the active ChipWorker was created without enable_sdma=True; make it with ChipWorker(..., enable_sdma=True)"
+                "the active ChipWorker was created without enable_sdma=True; "
+                "make it with ChipWorker(..., enable_sdma=True)"
             )
         return worker
 
@@ -205,7 +206,8 @@ class ChipWorker(Worker):
 
         Raises:
             TypeError: The shape holds something else than ints, or the dtype is none.
-            ValueError: The shape is empty or not positive, the dtype does not exist on the device, or `init` does not fit.
+            ValueError: The shape is empty or not positive, the dtype does not exist on the device, or `init` does not
+                fit.
             MemoryError: There is no such block left; the text says how much there is.
             RuntimeError: The worker is closed.
         """
@@ -231,7 +233,7 @@ class ChipWorker(Worker):
         impl.free_tensor(tensor)
 
     def malloc(self, nbytes: int, *, worker_id: int = 0) -> int:
-        """Allocates bytes without a type and returns their device address. The worker frees them at close at the latest.
+        """Allocates bytes without a type and returns their device address. They are freed at close at the latest.
 
         Raises:
             ValueError: `nbytes` is not a positive int.
@@ -308,8 +310,8 @@ class ChipWorker(Worker):
 
         Raises:
             TypeError: An argument has the wrong type, rank, extent or dtype, or their number is wrong.
-            ValueError: An argument cannot be used (not contiguous, not on the CPU, freed, another worker's), or the program
-                was compiled for another platform or runtime.
+            ValueError: An argument cannot be used (not contiguous, not on the CPU, freed, another worker's), or the
+                program was compiled for another platform or runtime.
             OverflowError: A number does not fit its parameter.
             RuntimeError: The worker is closed, or the launch failed.
         """
@@ -347,8 +349,9 @@ class ChipWorker(Worker):
         programs.check_compiled(compiled)
         if compiled.platform != self.platform:
             raise ValueError(
-                f"the program was compiled for platform {compiled.platform!r}, this worker has platform {self.platform!r}. "
-                f"Use ChipWorker(config=RunConfig(platform={compiled.platform!r})), or compile for {self.platform!r}"
+                f"the program was compiled for platform {compiled.platform!r}, this worker has platform "
+                f"{self.platform!r}. Use ChipWorker(config=RunConfig(platform={compiled.platform!r})), or compile for "
+                f"{self.platform!r}"
             )
         runtime = programs.runtime_name(compiled)
         if runtime != self.runtime:
@@ -425,7 +428,8 @@ class ChipWorker(Worker):
     def _prepare_init(self, tensor: Any) -> Any:
         """A contiguous copy on the CPU, where `tensor` is none yet."""
         if hasattr(tensor, "is_contiguous"):
-            return tensor if tensor.is_contiguous() and tensor.device.type == "cpu" else tensor.detach().cpu().contiguous()
+            fits = tensor.is_contiguous() and tensor.device.type == "cpu"
+            return tensor if fits else tensor.detach().cpu().contiguous()
         if hasattr(tensor, "__array_interface__") and not tensor.flags.c_contiguous:
             return tensor.copy(order="C")
         return tensor
@@ -439,7 +443,7 @@ class ChipWorker(Worker):
 
 
 def default_device_memory() -> int:
-    """Half of the machine's memory, in bytes. It is reserved as address space; pages are taken when they are touched."""
+    """Half of the machine's memory, in bytes. It is address space: pages are taken when they are touched."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
@@ -470,7 +474,7 @@ _open_workers: weakref.WeakSet[ChipWorker] = weakref.WeakSet()
 
 @atexit.register
 def _close_at_exit() -> None:
-    """Closes what is still open. Launches that other threads run are stopped: the interpreter does not wait for them."""
+    """Closes what is still open. Launches of other threads are stopped: the interpreter does not wait for them."""
     for worker in list(_open_workers):
         try:
             worker._close(stop=True)
