@@ -191,7 +191,7 @@ def test_to_host_says_when_the_worker_is_gone() -> None:
     tensor = device.alloc_tensor((4,), torch.float32)
     del device
     gc.collect()
-    with pytest.raises(RuntimeError, match="worker of FP32 .* is gone"):
+    with pytest.raises(RuntimeError, match=r"worker of FP32 .* is gone"):
         tensor.to_host()
 
 

@@ -47,7 +47,7 @@ def test_an_output_of_dynamic_size_is_not_made(register: Register) -> None:
     a, b, c = (torch.randn(5, 16) for _ in range(3))
     handle(a, b, c)
     assert torch.equal(c, a + b)
-    with pytest.raises(ValueError, match='output "c" has a dynamic dimension.*pass all tensors explicitly'):
+    with pytest.raises(ValueError, match=r'output "c" has a dynamic dimension.*pass all tensors explicitly'):
         handle(a, b)
 
 
