@@ -18,6 +18,10 @@ impl Program {
         program::verify(&program).map_err(Error::from)?;
         Ok(Self { inner: Arc::new(program) })
     }
+
+    pub(super) fn core(&self) -> &Arc<program::Program> {
+        &self.inner
+    }
 }
 
 #[pymethods]
