@@ -538,7 +538,7 @@ impl<'a> Checker<'a> {
 }
 
 /// The scalar type that holds an element.
-pub(crate) const fn scalar_type(dtype: DType) -> ScalarType {
+const fn scalar_type(dtype: DType) -> ScalarType {
     match dtype {
         DType::Bool => ScalarType::Bool,
         dtype if dtype.is_float() => ScalarType::Float,

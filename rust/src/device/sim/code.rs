@@ -7,7 +7,6 @@ use crate::program::{LaunchArg, Loc, Operand, Place, ScalarOp, ScalarType, ViewK
 
 /// One function.
 pub(super) struct Code {
-    pub name: String,
     pub insts: Vec<Inst>,
     /// The place in the source of each instruction.
     pub at: Vec<Loc>,

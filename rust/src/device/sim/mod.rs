@@ -7,6 +7,8 @@ mod code;
 mod exec;
 mod lower;
 pub mod pool;
+#[cfg(test)]
+mod tests;
 
 use crate::device::{Device, DeviceError, Executable, Launch, TensorArg};
 use crate::kernels::Isa;

@@ -74,6 +74,27 @@ enum Stop {
     Device(DeviceError),
 }
 
+/// Why memory could not be created.
+enum Refusal {
+    Message(String),
+    Device(DeviceError),
+}
+
+impl From<String> for Refusal {
+    fn from(message: String) -> Self {
+        Refusal::Message(message)
+    }
+}
+
+impl Refusal {
+    fn at(self, at: Loc) -> Stop {
+        match self {
+            Refusal::Message(message) => Stop::Fault(at, message),
+            Refusal::Device(error) => Stop::Device(error),
+        }
+    }
+}
+
 /// How scratch memory is cut: tiles first, then one piece for the steps of each core.
 #[derive(Clone, Copy)]
 pub(super) struct ScratchPlan {
@@ -203,10 +224,15 @@ impl Run<'_> {
                         pc = *target as usize;
                     }
                 }
-                other => self
-                    .memory(other, code, frame)
-                    .map_err(|message| Stop::Fault(code.at[pc - 1], message))?
-                    .map_or(Ok(()), |launch| self.kernel(launch, frame))?,
+                Inst::Launch { kernel, args, blocks } => self.kernel(*kernel, args, *blocks, frame)?,
+                Inst::Create { dst, dims, fill } => {
+                    let dtype = code.tensors[*dst as usize];
+                    let created = self.create(dtype, dims, *fill, frame);
+                    frame.tensors[*dst as usize] = created.map_err(|refusal| refusal.at(code.at[pc - 1]))?;
+                }
+                other => {
+                    self.memory(other, code, frame).map_err(|message| Stop::Fault(code.at[pc - 1], message))?;
+                }
             }
         }
         Ok(())
@@ -221,13 +247,8 @@ impl Run<'_> {
         if self.poller.poll() { Err(Stop::Interrupted) } else { Ok(()) }
     }
 
-    /// Instructions on tensors and elements. A launch of a kernel is given back.
-    fn memory<'c>(
-        &mut self,
-        inst: &'c Inst,
-        code: &Code,
-        frame: &mut Frame,
-    ) -> Result<Option<(u32, &'c [LaunchArg], Operand)>, String> {
+    /// Instructions on views and elements.
+    fn memory(&mut self, inst: &Inst, code: &Code, frame: &mut Frame) -> Result<(), String> {
         match inst {
             Inst::Dim { dst, tensor, axis } => {
                 frame.scalars[*dst as usize] = frame.tensors[*tensor as usize].dims[*axis as usize];
@@ -252,14 +273,9 @@ impl Run<'_> {
                 let size = code.tensors[*src as usize].size();
                 frame.tensors[*dst as usize] = source.derive(kind, size, |operand| frame.int(operand))?;
             }
-            Inst::Create { dst, dims, fill } => {
-                let dtype = code.tensors[*dst as usize];
-                frame.tensors[*dst as usize] = self.create(dtype, dims, *fill, frame)?;
-            }
-            Inst::Launch { kernel, args, blocks } => return Ok(Some((*kernel, args, *blocks))),
             _ => unreachable!("handled by the caller"),
         }
-        Ok(None)
+        Ok(())
     }
 
     fn element(&self, place: Source, index: &[Operand], code: &Code, frame: &Frame) -> (Option<*mut u8>, DType) {
@@ -277,7 +293,7 @@ impl Run<'_> {
         }
     }
 
-    fn create(&mut self, dtype: DType, dims: &[Operand], fill: Option<f64>, frame: &Frame) -> Result<View, String> {
+    fn create(&mut self, dtype: DType, dims: &[Operand], fill: Option<f64>, frame: &Frame) -> Result<View, Refusal> {
         let mut extents = [0u64; crate::shape::MAX_RANK];
         for (to, &dim) in extents.iter_mut().zip(dims) {
             let dim = frame.int(dim);
@@ -287,8 +303,10 @@ impl Run<'_> {
         }
         let shape = Shape::new(&extents[..dims.len()]).expect("verified: the rank is bounded");
         let bytes = shape.elements().and_then(|elements| elements.checked_mul(dtype.size() as u64));
-        let bytes = bytes.filter(|&bytes| bytes <= i64::MAX as u64).ok_or("create_tensor exceeds the address space")?;
-        let data = self.workspace.reserve(bytes).map_err(|error| error.to_string())?;
+        let bytes = bytes
+            .filter(|&bytes| bytes <= i64::MAX as u64)
+            .ok_or_else(|| format!("create_tensor of {shape} exceeds the address space"))?;
+        let data = self.workspace.reserve(bytes).map_err(Refusal::Device)?;
         if let Some(value) = fill {
             let bits = if dtype.is_float() { u64::from((value as f32).to_bits()) } else { value as i64 as u64 };
             for at in 0..(bytes as usize / dtype.size()) {
@@ -300,7 +318,7 @@ impl Run<'_> {
     }
 
     /// Runs the blocks of one task in order.
-    fn kernel(&mut self, (kernel, args, blocks): (u32, &[LaunchArg], Operand), caller: &Frame) -> Result<(), Stop> {
+    fn kernel(&mut self, kernel: u32, args: &[LaunchArg], blocks: Operand, caller: &Frame) -> Result<(), Stop> {
         let lowered = self.lowered;
         let code = &lowered.kernels[kernel as usize];
         let blocks = caller.int(blocks).max(0) as u64;

@@ -209,8 +209,9 @@ fn address(
             if bounce.len() <= at {
                 bounce.resize_with(at + 1, Vec::new);
             }
-            bounce[at].resize(words.max(bounce[at].len()), 0);
-            let dense: *mut u8 = bounce[at].as_mut_ptr().cast();
+            let buffer = &mut bounce[at];
+            buffer.resize(words.max(buffer.len()), 0);
+            let dense: *mut u8 = buffer.as_mut_ptr().cast();
             if !operand.write {
                 // SAFETY: the buffer has room for the box, which was checked.
                 unsafe { mem.copy_dense(dense, size, true) };

@@ -233,11 +233,11 @@ impl Builder<'_> {
         let here: Vec<usize> = (0..self.members.len()).filter(|&at| self.runs_in(at) == Some(phase)).collect();
         let mut body = Vec::new();
         let mut acc: Option<NodeId> = None;
+        let (nodes, members) = (self.nodes, self.members);
         for (order, &at) in here.iter().enumerate() {
-            let member = &self.members[at];
-            let node = &self.nodes[member.node];
-            if let Some(value) = self.raw_copy(node, member) {
-                let (src, dst) = value;
+            let member = &members[at];
+            let node = &nodes[member.node];
+            if let Some((src, dst)) = self.raw_copy(node, member) {
                 body.extend([Inst::Load(src), Inst::Store(dst)]);
                 acc = None;
                 continue;
@@ -252,8 +252,9 @@ impl Builder<'_> {
                 let mem = self.mem(save, node.dtype, Extent::FULL, true);
                 body.push(Inst::Store(Dst::Mem(mem)));
             }
-            let later: Vec<&Member> = self.readers(member.node).collect();
-            if later.iter().any(|reader| self.pass_of(reader) > phase) {
+            let readers: Vec<(NodeId, usize)> =
+                self.readers(member.node).map(|reader| (reader.node, self.pass_of(reader))).collect();
+            if readers.iter().any(|&(_, pass)| pass > phase) {
                 let buf = self.built.program.row_bufs;
                 self.built.program.row_bufs += 1;
                 self.row_bufs.insert(member.node, buf);
@@ -261,9 +262,7 @@ impl Builder<'_> {
             }
             // The accumulator serves the next member; every other reader in this pass needs a copy.
             let next = here.get(order + 1).map(|&at| self.members[at].node);
-            let in_pass: Vec<NodeId> =
-                later.iter().filter(|reader| self.pass_of(reader) == phase).map(|reader| reader.node).collect();
-            let keeps = in_pass.iter().any(|&reader| Some(reader) != next)
+            let keeps = readers.iter().any(|&(reader, pass)| pass == phase && Some(reader) != next)
                 || next.is_some_and(|next| self.nodes[next].inputs.iter().filter(|&&i| i == member.node).count() > 1);
             if keeps && !self.row_bufs.contains_key(&member.node) {
                 let temp = self.free_temps.pop().unwrap_or_else(|| {

@@ -8,7 +8,7 @@ use fixedbitset::FixedBitSet;
 pub(super) struct LoopLive<'a>(pub Option<&'a FixedBitSet>);
 
 /// Turns what is live after `stmt` into what is live before it.
-pub(super) fn step_back(stmt: &Stmt, live: &mut FixedBitSet, around: LoopLive<'_>) {
+fn step_back(stmt: &Stmt, live: &mut FixedBitSet, around: LoopLive<'_>) {
     match &stmt.kind {
         StmtKind::Tile(op) => {
             if let Some(out) = op.out {

@@ -27,7 +27,7 @@ use alias::Alias;
 use emit::Emitter;
 use fixedbitset::FixedBitSet;
 use graph::Graph;
-use liveness::{LoopLive, block_back, loop_live, step_back};
+use liveness::{LoopLive, block_back, loop_live};
 
 /// The entry and the kernels of a program, ready to run.
 pub(super) struct Lowered {
@@ -79,7 +79,6 @@ fn function(function: &Function, alias: &Alias, isa: Isa) -> Result<Code, Device
         Step::MatMul(_) => 0,
     };
     Ok(Code {
-        name: function.name.clone(),
         scalars: lowering.hidden,
         tensors: function.tensors.iter().map(|tensor| tensor.dtype).collect(),
         params: function

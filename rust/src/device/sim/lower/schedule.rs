@@ -281,7 +281,7 @@ impl Scheduler<'_> {
             }
         };
         let dtype = self.graph.nodes[a].dtype;
-        let spec = MatMulSpec { dtype, a_trans: false, b_trans: false, out, accumulate: acc };
+        let spec = MatMulSpec { dtype, a_trans: false, b_trans: false, out };
         let kernel =
             MatMul::new(spec, self.isa).ok_or_else(|| unsupported(node.at, format!("matmul of {dtype} into {out}")))?;
         let inner = self.graph.nodes[a].cols.min(self.graph.nodes[b].rows);
