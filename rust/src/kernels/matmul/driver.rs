@@ -16,9 +16,6 @@ const A_BLOCK_BYTES: usize = 2 << 20;
 /// Bytes of a panel of B that stay in the second-level cache while all rows of a block pass over it. Longer sums are cut.
 const B_BLOCK_BYTES: usize = 512 << 10;
 
-/// A plain B up to this size is read in place however many rows there are: it stays in the second-level cache.
-const B_IN_PLACE_BYTES: usize = 256 << 10;
-
 /// How a product is cut, and what lies where in scratch.
 struct Plan {
     /// Rows of a block of A.
@@ -36,7 +33,8 @@ impl Plan {
         let total = kernels.steps(k);
         let rows = (A_BLOCK_BYTES / 4 / total.max(1)).max(16).min(m);
         let steps = total.min((B_BLOCK_BYTES / (kernels.nr * kernels.b_lane)).max(1));
-        let panel = align(rows * total * 4);
+        let lanes = if kernels.plain.is_some() { k } else { total };
+        let panel = align(rows * lanes * 4);
         let carry = panel + align(kernels.header + kernels.panel_lanes(k));
         let carried = if steps < total { rows * kernels.nr * 4 } else { 0 };
         Plan { rows, steps, panel, carry, bytes: carry + align(carried) }
@@ -107,65 +105,83 @@ pub(super) unsafe fn run(mm: &MatMul, args: &MatMulArgs) {
     let kernels = mm.kernels;
     let plan = Plan::new(kernels, m, k);
     let plain = in_place(mm, args);
-    let (form, width) = form(kernels, plain, m);
-    let pack_a = plain.map_or(kernels.pack_a, |plain| plain.pack_a);
+    let form = Form::new(kernels, plain, m, n);
     let mut first = 0;
     while first < m {
         let rows = plan.rows.min(m - first);
-        let parts = rows.div_ceil(form.len());
+        let parts = rows.div_ceil(form.tiles.len());
         // SAFETY: rows `first..first + rows` exist and scratch holds a block of them.
-        let left = unsafe { left(mm, args, pack_a, first, rows, form.len()) };
-        for column in (0..n).step_by(width) {
-            let cols = width.min(n - column);
+        let left = unsafe { left(mm, args, &form, first, rows) };
+        for column in (0..n).step_by(form.width) {
+            let cols = form.width.min(n - column);
             // SAFETY: the columns exist and scratch holds a panel.
-            let (right, form) = unsafe {
+            let right = unsafe {
                 match plain {
-                    Some(plain) if cols == width || plain.masks => (right_in_place(mm, args, column), form),
-                    _ => (right_packed(mm, args, column, cols, scratch.add(plan.panel)), kernels.packed),
+                    Some(plain) if cols == form.width || plain.masks => right_in_place(mm, args, column),
+                    _ => right_packed(mm, args, column, cols, scratch.add(plan.panel)),
                 }
             };
-            let form = match kernels.exact {
+            let tiles = match kernels.exact {
                 Some(exact) if !left.smallest.products_stay_normal(right.smallest) => exact,
-                _ => form,
+                _ => form.tiles,
             };
-            let block = Block { first, rows, parts, column, cols };
+            let block = Block { first, rows, parts, column, cols, steps: k.div_ceil(form.k_group) };
             // SAFETY: operands are ready for these rows and columns.
-            unsafe { tiles(mm, args, &plan, form, &block, &left, &right) };
+            unsafe { block_of_tiles(mm, args, &plan, tiles, &block, &left, &right) };
         }
         first += rows;
     }
 }
 
 /// Whether, and with which kernels, B is read where it lies.
-fn in_place<'k>(mm: &MatMul, args: &MatMulArgs) -> Option<&'k Plain> {
+fn in_place(mm: &MatMul, args: &MatMulArgs) -> Option<&'static Plain> {
     let Rhs::Plain(b) = args.b else { return None };
     let plain = mm.kernels.plain.as_ref().filter(|_| !mm.spec.b_trans)?;
-    let small = args.k.saturating_mul(b.row_stride.unsigned_abs()) <= B_IN_PLACE_BYTES;
+    let small = args.k.saturating_mul(b.row_stride.unsigned_abs()) <= plain.bytes_up_to;
     (small || args.m < plain.rows_below).then_some(plain)
 }
 
-/// The kernels for full panels and their width.
-fn form(kernels: &'static Kernels, plain: Option<&'static Plain>, m: usize) -> (&'static [TileFn], usize) {
-    match plain {
-        Some(plain) if m > plain.wide.len() && m <= plain.tall.len() => (plain.tall, plain.tall_cols),
-        Some(plain) => (plain.wide, kernels.nr),
-        None => (kernels.packed, kernels.nr),
+/// A is read in place for up to this many panels of B; for more, packing pays.
+const A_IN_PLACE_PANELS: usize = 4;
+
+/// The kernels of a product.
+struct Form {
+    tiles: &'static [TileFn],
+    /// Columns of a tile.
+    width: usize,
+    /// Values of `k` in a lane.
+    k_group: usize,
+    /// How A is packed; `None` where it is read in place.
+    pack_a: Option<PackFn>,
+}
+
+impl Form {
+    fn new(kernels: &'static Kernels, plain: Option<&'static Plain>, m: usize, n: usize) -> Self {
+        let width = kernels.nr;
+        match (plain, kernels.strided) {
+            (Some(plain), _) if m > plain.wide.len() && m <= plain.tall.len() => {
+                Form { tiles: plain.tall, width: plain.tall_cols, k_group: 1, pack_a: Some(plain.pack_a) }
+            }
+            (_, Some(tiles)) if n <= A_IN_PLACE_PANELS * width => Form { tiles, width, k_group: 1, pack_a: None },
+            (Some(plain), _) => Form { tiles: plain.wide, width, k_group: 1, pack_a: Some(plain.pack_a) },
+            (None, _) => Form { tiles: kernels.packed, width, k_group: kernels.k_group, pack_a: Some(kernels.pack_a) },
+        }
     }
 }
 
 /// Makes rows `first..first + rows` of A ready.
 ///
 /// Safety: as [`run`]; `scratch` holds `rows * steps` lanes.
-unsafe fn left(mm: &MatMul, args: &MatMulArgs, pack_a: PackFn, first: usize, rows: usize, most: usize) -> Left {
-    let kernels = mm.kernels;
+unsafe fn left(mm: &MatMul, args: &MatMulArgs, form: &Form, first: usize, rows: usize) -> Left {
+    let steps = args.k.div_ceil(form.k_group);
     let size = mm.spec.dtype.size() as isize;
     let (row, next) = if mm.spec.a_trans { (size, args.a.row_stride) } else { (args.a.row_stride, size) };
     let data = args.a.data.wrapping_offset(first as isize * row);
-    if most <= kernels.mr && mm.lanes_are_elements() && args.n <= 4 * kernels.nr {
+    let Some(pack_a) = form.pack_a else {
         return Left { data, strides: Some((row, next)), smallest: Smallest::NONE };
-    }
+    };
     let mut smallest = Smallest::NONE;
-    let parts = rows.div_ceil(most);
+    let parts = rows.div_ceil(form.tiles.len());
     for p in 0..parts {
         let (start, count) = part(rows, parts, p);
         let pack = Pack {
@@ -174,7 +190,7 @@ unsafe fn left(mm: &MatMul, args: &MatMulArgs, pack_a: PackFn, first: usize, row
             k: args.k,
             valid: count,
             width: count,
-            dst: args.scratch.wrapping_add(start * kernels.steps(args.k) * 4),
+            dst: args.scratch.wrapping_add(start * steps * 4),
             header: null_mut(),
         };
         // SAFETY: the rows exist and the panel has room for them.
@@ -267,31 +283,32 @@ struct Block {
     parts: usize,
     column: usize,
     cols: usize,
+    /// Steps of the whole sum.
+    steps: usize,
 }
 
 /// Computes a block of rows times a panel of columns, tile by tile.
 ///
 /// Safety: as [`run`]; `left` and `right` are ready.
-unsafe fn tiles(
+unsafe fn block_of_tiles(
     mm: &MatMul,
     args: &MatMulArgs,
     plan: &Plan,
-    form: &[TileFn],
+    tiles: &[TileFn],
     block: &Block,
     left: &Left,
     right: &Right,
 ) {
     let kernels = mm.kernels;
-    let total = kernels.steps(args.k);
-    let steps = if right.packed { plan.steps } else { total };
+    let steps = if right.packed { plan.steps } else { block.steps };
     let carry = |start: usize| args.scratch.wrapping_add(plan.carry + start * kernels.nr * 4);
     let mut step = 0;
     loop {
-        let now = steps.min(total - step);
-        let last = step + now == total;
+        let now = steps.min(block.steps - step);
+        let last = step + now == block.steps;
         for p in 0..block.parts {
             let (start, rows) = part(block.rows, block.parts, p);
-            let (a, a_row, a_step) = left.at(start, rows, total, step);
+            let (a, a_row, a_step) = left.at(start, rows, block.steps, step);
             let tile = Tile {
                 steps: now,
                 a,
@@ -305,7 +322,7 @@ unsafe fn tiles(
                 end: if last { End::Finish(finish(mm, args, block, start)) } else { End::Carry(carry(start)) },
             };
             // SAFETY: rows and columns of the tile exist; `MatMul::new` chose kernels of this processor.
-            unsafe { form[rows - 1](&tile) };
+            unsafe { tiles[rows - 1](&tile) };
         }
         step += now;
         if last {

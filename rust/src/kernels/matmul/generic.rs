@@ -116,10 +116,12 @@ const BASE: Kernels = Kernels {
     pack_b: pack::<pack::Copy32>,
     packed: &FUSED,
     exact: None,
+    strided: None,
     plain: None,
 };
 
 static F32: Kernels = Kernels {
+    strided: Some(&FUSED),
     plain: Some(Plain {
         pack_a: pack::<pack::Copy32>,
         wide: &FUSED,
@@ -127,6 +129,7 @@ static F32: Kernels = Kernels {
         tall_cols: NR,
         masks: false,
         rows_below: MR + 1,
+        bytes_up_to: 256 << 10,
     }),
     ..BASE
 };

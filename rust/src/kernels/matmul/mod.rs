@@ -11,10 +11,18 @@
 //! contract between them.
 #![allow(unsafe_code)] // its functions work on matrices by address
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod avx512_dot;
 mod driver;
 mod finish;
 mod generic;
 mod pack;
+#[cfg(target_arch = "x86_64")]
+mod pack_avx512;
 mod spec;
 mod tile;
 
@@ -43,8 +51,11 @@ impl MatMul {
             return None;
         }
         let kernels = match isa {
-            Isa::Generic => generic::kernels(spec.dtype)?,
-            Isa::Avx2 | Isa::Avx512 => generic::kernels(spec.dtype)?,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => avx512::kernels(spec.dtype)?,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => avx2::kernels(spec.dtype)?,
+            _ => generic::kernels(spec.dtype)?,
         };
         Some(MatMul { spec, out, kernels })
     }
@@ -97,10 +108,5 @@ impl MatMul {
             // SAFETY: the columns exist, and the caller's promise.
             unsafe { driver::pack_panel(self, b, k, column, nr.min(n - column), panel) };
         }
-    }
-
-    /// Whether A's elements are lanes as they are, so that it can be read in place.
-    fn lanes_are_elements(&self) -> bool {
-        self.spec.dtype == DType::F32
     }
 }

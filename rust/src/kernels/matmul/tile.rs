@@ -152,23 +152,27 @@ pub(super) struct Kernels {
     pub packed: &'static [TileFn],
     /// The same for operands whose [`Smallest`] do not allow `packed`.
     pub exact: Option<&'static [TileFn]>,
-    /// Tiles on B as it lies in memory, and on FP32 A as it lies in memory.
+    /// Tiles of A with any strides, where elements are lanes; B either way.
+    pub strided: Option<&'static [TileFn]>,
+    /// Tiles on B as it lies in memory.
     pub plain: Option<Plain>,
 }
 
-/// Kernels that read B as it lies in memory.
+/// Kernels that read B as it lies in memory, one `k` per lane.
 pub(super) struct Plain {
     /// Packs A for these kernels.
     pub pack_a: PackFn,
-    /// `[rows - 1]`, up to `mr` rows and `nr` columns; A with any strides.
+    /// `[rows - 1]`, up to `mr` rows and `nr` columns, on packed A.
     pub wide: &'static [TileFn],
     /// `[rows - 1]`, up to `tall.len()` rows and `tall_cols` columns: reads each element of B once where `wide` would twice.
     pub tall: &'static [TileFn],
     pub tall_cols: usize,
     /// Whether fewer columns than the kernel's width can be asked for.
     pub masks: bool,
-    /// From this many rows on packing B pays even when it is used once.
+    /// B is read in place for fewer rows than this,
     pub rows_below: usize,
+    /// and for any number of rows where it has at most so many bytes, so that it stays in the second-level cache.
+    pub bytes_up_to: usize,
 }
 
 impl Kernels {
