@@ -16,16 +16,18 @@ pub enum ArenaError {
     /// No hole is large enough. Nothing was changed. Free something or open the worker with a larger capacity; where
     /// `free` is larger than `requested`, the memory is fragmented.
     #[error(
-        "out of device memory on {owner}: requested {}, live {}, free {}, largest free block {}, capacity {}. \
-         Free tensors that are no longer needed with free_tensor(), or open the worker with more memory: \
+        "out of device memory on {owner}: requested {:#}, live {:#}, kept by launches {:#}, free {:#}, largest free block \
+         {:#}, capacity {:#}. Free tensors that are no longer needed with free_tensor(), or open the worker with more memory: \
          RunConfig(device_memory=...)",
-        Bytes(*requested), Bytes(*live), Bytes(*free), Bytes(*largest_free), Bytes(*capacity)
+        Bytes(*requested), Bytes(*live), Bytes(*kept), Bytes(*free), Bytes(*largest_free), Bytes(*capacity)
     )]
     OutOfMemory {
         /// Bytes asked for.
         requested: u64,
-        /// Bytes allocated.
+        /// Bytes of live buffers.
         live: u64,
+        /// Bytes that registrations and launches hold.
+        kept: u64,
         /// Bytes not allocated.
         free: u64,
         /// The largest request that would succeed.

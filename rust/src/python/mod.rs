@@ -9,6 +9,7 @@ mod dtypes;
 mod errors;
 mod handle;
 mod host;
+mod memory;
 mod numbers;
 mod platform;
 mod program;
@@ -26,7 +27,10 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _pypto {
     #[pymodule_export]
-    use super::{buffer::Buffer, handle::RegistrationHandle, program::Program, tensor::DeviceTensor, worker::Worker};
+    use super::{
+        buffer::Buffer, handle::RegistrationHandle, memory::MemoryReport, program::Program, tensor::DeviceTensor,
+        trace::Recording, trace::mirror_trace, trace::trace_available, worker::Worker,
+    };
 
     use super::*;
 

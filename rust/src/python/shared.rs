@@ -3,11 +3,12 @@
 //! The rule: **nobody waits for a worker while holding the Python lock.** A running launch asks for Ctrl-C now and then and
 //! needs the Python lock for that; a thread that held it and waited for the launch to end would be a deadlock. So the way
 //! in is a try; only when somebody is inside does the thread detach and stand in line.
-#![allow(unsafe_code)] // moves a mutex guard through `Python::detach`, which runs its closure on the same thread
+#![allow(unsafe_code)] // moves a mutex guard through `Python::detach`; leaves a worker undropped in a forked child
 
 use crate::error::{Error, Result};
 use crate::worker::{Session, Worker};
 use pyo3::prelude::*;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -18,7 +19,9 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A worker, and the line of threads that wait for it.
 pub(super) struct Shared {
-    core: Arc<Worker>,
+    core: ManuallyDrop<Arc<Worker>>,
+    /// The process that opened the worker.
+    pid: u32,
     waiting: AtomicUsize,
     line: Mutex<()>,
     left: Condvar,
@@ -69,7 +72,13 @@ pub(super) fn detached<R>(py: Python<'_>, work: impl FnOnce() -> R) -> R {
 impl Shared {
     pub(super) fn new(core: Arc<Worker>) -> Arc<Self> {
         let (waiting, stopping) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Arc::new(Self { core, waiting, line: Mutex::new(()), left: Condvar::new(), stopping })
+        let (core, pid) = (ManuallyDrop::new(core), std::process::id());
+        Arc::new(Self { core, pid, waiting, line: Mutex::new(()), left: Condvar::new(), stopping })
+    }
+
+    /// Whether this is the process that opened the worker, and no fork of it.
+    pub(super) fn is_mine(&self) -> bool {
+        self.pid == std::process::id()
     }
 
     /// Makes running launches stop at their next look around, and those that wait give up when it is their turn.
@@ -134,6 +143,17 @@ impl Shared {
             }
             // Outside of `line`: attaching may wait for a thread that is about to leave and wants `line`.
             Python::attach(|py| py.check_signals()).map_err(Refused::Signal)?;
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // The threads of the device do not exist in a forked child; waiting for their end would be for ever. What the child
+        // copied goes when it exits.
+        if self.is_mine() {
+            // SAFETY: dropped once, here, and not used afterwards.
+            unsafe { ManuallyDrop::drop(&mut self.core) };
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use super::handle::RegistrationHandle;
 use super::host::{HostArray, Role};
+use super::memory::MemoryReport;
 use super::numbers::{self, ShapeRule};
 use super::program::Program;
 use super::shared::{Shared, detached};
@@ -63,6 +64,11 @@ impl Worker {
     #[getter]
     fn is_open(&self) -> bool {
         self.shared.core().is_open()
+    }
+
+    #[getter]
+    fn is_mine(&self) -> bool {
+        self.shared.is_mine()
     }
 
     #[pyo3(signature = (shape, dtype, init = None))]
@@ -206,32 +212,8 @@ impl Worker {
         Ok(report.leaked.iter().map(ToString::to_string).collect())
     }
 
-    fn memory_stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let report = detached(py, || self.shared.core().memory_report());
-        let fragmentation = report.fragmentation();
-        let stats = PyDict::new(py);
-        for (name, value) in [
-            ("capacity", report.capacity),
-            ("reserved", report.reserved),
-            ("committed", report.committed),
-            ("live", report.live),
-            ("buffers", report.buffers),
-            ("staging", report.staging),
-            ("scratch", report.scratch),
-            ("peak", report.peak),
-            ("free", report.free),
-            ("largest_free", report.largest_free),
-            ("count", report.count as u64),
-        ] {
-            stats.set_item(name, value)?;
-        }
-        stats.set_item("fragmentation", fragmentation)?;
-        let buffers = report
-            .live_buffers
-            .into_iter()
-            .map(|buffer| Buffer::new(Resident { buffer, shared: Arc::downgrade(&self.shared) }));
-        stats.set_item("live_buffers", buffers.collect::<Vec<_>>())?;
-        Ok(stats)
+    fn memory_report(&self, py: Python<'_>) -> PyResult<MemoryReport> {
+        Ok(MemoryReport::new(self.shared.enter(py, "memory_report")?.memory_report(), &self.shared))
     }
 
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

@@ -70,6 +70,18 @@ pub enum WorkerError {
         /// The worker asked.
         asked: Arc<Owner>,
     },
+    /// Poison mode: the program wrote behind the end of a host tensor's staging memory.
+    #[error("{program:?} wrote behind the end of parameter '{param}': the first bad byte is {} bytes from its start, {behind} behind its end", bytes + behind)]
+    StagingGuard {
+        /// Name of the program.
+        program: String,
+        /// Name of the parameter.
+        param: String,
+        /// Size of the tensor.
+        bytes: u64,
+        /// Distance of the first bad byte from its end.
+        behind: u64,
+    },
     /// The wrong number of arguments.
     #[error("{program:?} expects {expected} arguments, got {got}. Parameters: [{parameters}]")]
     ArgumentCount {
@@ -97,7 +109,9 @@ impl WorkerError {
     /// The class of the error.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            WorkerError::Closed { .. } | WorkerError::Forked { .. } => ErrorKind::Runtime,
+            WorkerError::Closed { .. } | WorkerError::Forked { .. } | WorkerError::StagingGuard { .. } => {
+                ErrorKind::Runtime
+            }
             WorkerError::FreedBuffer { .. }
             | WorkerError::StaleBuffer { .. }
             | WorkerError::ForeignBuffer { .. }
@@ -117,6 +131,7 @@ impl WorkerError {
             WorkerError::StaleBuffer { .. } => "stale_buffer",
             WorkerError::ForeignBuffer { .. } => "foreign_buffer",
             WorkerError::ForeignRegistration { .. } => "foreign_registration",
+            WorkerError::StagingGuard { .. } => "guard_violated",
             WorkerError::ArgumentCount { .. } => "argument_count",
             WorkerError::ArgumentType(_) => "argument_type",
             WorkerError::ArgumentValue(_) => "argument_value",
