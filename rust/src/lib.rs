@@ -17,12 +17,14 @@ pub mod arena;
 pub mod device;
 pub mod dtype;
 pub mod error;
+pub mod fork;
 pub mod id;
 pub mod kernels;
 pub mod program;
 #[cfg(feature = "python")]
 mod python;
 pub mod shape;
+pub mod sync;
 pub mod trace;
 pub mod worker;
 

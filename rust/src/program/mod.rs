@@ -15,10 +15,15 @@
 //!
 //! Nothing in this module trusts its input: [`verify`] accepts or refuses any value of [`Program`] without panicking.
 
+mod encode;
 mod ops;
+mod signature;
 mod verify;
 
+pub use encode::MAX_DEPTH;
 pub use ops::{OpCode, ScalarOp};
+pub use signature::{Family, ScalarRule};
+pub(crate) use verify::scalar_type;
 pub use verify::{ProgramError, verify};
 
 use crate::dtype::DType;
@@ -111,6 +116,7 @@ pub struct Function {
     /// Tile slots. The entry has none.
     pub tiles: Vec<TileSlot>,
     /// The statements.
+    #[serde(deserialize_with = "encode::block")]
     pub body: Vec<Stmt>,
 }
 
@@ -262,15 +268,18 @@ pub enum StmtKind {
         /// Whether the source says that iterations are independent.
         parallel: bool,
         /// The statements.
+        #[serde(deserialize_with = "encode::block")]
         body: Vec<Stmt>,
     },
     /// `while cond`, where `head` computes `cond` before each round.
     While {
         /// Statements before each test.
+        #[serde(deserialize_with = "encode::block")]
         head: Vec<Stmt>,
         /// The test.
         cond: Operand,
         /// The statements of a round.
+        #[serde(deserialize_with = "encode::block")]
         body: Vec<Stmt>,
     },
     /// `if cond ... else ...`.
@@ -278,8 +287,10 @@ pub enum StmtKind {
         /// The test.
         cond: Operand,
         /// When true.
+        #[serde(deserialize_with = "encode::block")]
         then: Vec<Stmt>,
         /// When false.
+        #[serde(deserialize_with = "encode::block")]
         orelse: Vec<Stmt>,
     },
     /// Leaves the innermost loop.

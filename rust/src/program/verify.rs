@@ -1,17 +1,42 @@
-//! The rules that a program keeps. See [`verify`].
-use super::Program;
-use crate::error::ErrorKind;
+//! The rules that a program keeps. Everything after [`verify`] relies on them, so that it needs no checks of its own:
+//! slots exist and have the right type, tensor slots are assigned before they are used, regions fit into tiles, calls
+//! match their kernels. What depends on run-time values (offsets, dynamic extents) is checked by the device as it runs.
 
-/// A program that breaks a rule.
+use super::signature::{Family, ScalarRule};
+use super::{
+    Arg, Dim, FnParam, Function, LaunchArg, Loc, Operand, ParamKind, Place, Program, ScalarOp, ScalarType, Stmt,
+    StmtKind, TileOp, TileSlot, ViewKind,
+};
+use crate::dtype::DType;
+use crate::error::ErrorKind;
+use crate::shape::MAX_RANK;
+
+/// The largest tile in bytes. It keeps every offset within scratch memory far from overflow.
+const MAX_TILE_BYTES: u64 = 1 << 31;
+/// The largest number of slots of one kind in a function.
+const MAX_SLOTS: usize = 1 << 20;
+
+/// A program that breaks a rule. The frontend never makes one; it comes from hand-written or damaged data.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProgramError {
-    /// A statement breaks a rule.
-    #[error("{message}")]
+    /// A statement, slot or parameter breaks a rule.
+    #[error("invalid program {program:?}, function {function:?}, {file}:{line}: {message}", line = at.1)]
     Invalid {
-        /// What and where.
+        /// Name of the program.
+        program: String,
+        /// Name of the function.
+        function: String,
+        /// Source file of the place.
+        file: String,
+        /// The place.
+        at: Loc,
+        /// Which rule.
         message: String,
     },
+    /// The bytes are no encoded program of this version.
+    #[error("{0}")]
+    Undecodable(String),
 }
 
 impl ProgramError {
@@ -22,11 +47,503 @@ impl ProgramError {
 
     /// The stable name of the error.
     pub fn code(&self) -> &'static str {
-        "invalid_program"
+        match self {
+            ProgramError::Invalid { .. } => "invalid_program",
+            ProgramError::Undecodable(_) => "undecodable_program",
+        }
     }
 }
 
-/// Checks every rule that the rest of the crate relies on.
-pub fn verify(_program: &Program) -> Result<(), ProgramError> {
+/// A broken rule, before it is told where.
+struct Broken {
+    at: Loc,
+    message: String,
+}
+
+type Check<T = ()> = Result<T, Broken>;
+
+macro_rules! rule {
+    ($holds:expr, $at:expr, $($message:tt)+) => {
+        if !$holds {
+            return Err(Broken { at: $at, message: format!($($message)+) });
+        }
+    };
+}
+
+/// Checks every rule that the rest of the crate relies on. Any value is either accepted or refused; none panics.
+pub fn verify(program: &Program) -> Result<(), ProgramError> {
+    let locate = |function: &Function, broken: Broken| ProgramError::Invalid {
+        program: program.name.clone(),
+        function: function.name.clone(),
+        file: program.files.get(broken.at.0 as usize).cloned().unwrap_or_default(),
+        at: broken.at,
+        message: broken.message,
+    };
+    verify_params(program).map_err(|broken| locate(&program.entry, broken))?;
+    Checker::new(program, &program.entry, true).check().map_err(|broken| locate(&program.entry, broken))?;
+    for kernel in &program.kernels {
+        Checker::new(program, kernel, false).check().map_err(|broken| locate(kernel, broken))?;
+    }
     Ok(())
+}
+
+fn verify_params(program: &Program) -> Check {
+    let entry = &program.entry;
+    let at = entry.at;
+    rule!(
+        program.params.len() == entry.params.len(),
+        at,
+        "the program has {} parameters and its entry {}",
+        program.params.len(),
+        entry.params.len()
+    );
+    for (param, slot) in program.params.iter().zip(&entry.params) {
+        match (&param.kind, slot) {
+            (ParamKind::Tensor { dtype, dims, direction }, FnParam::Tensor { slot, direction: inner }) => {
+                let Some(declared) = entry.tensors.get(*slot as usize) else {
+                    return Err(Broken { at, message: format!("parameter {:?}: no tensor slot {slot}", param.name) });
+                };
+                rule!(
+                    declared.dtype == *dtype && declared.rank as usize == dims.len(),
+                    at,
+                    "parameter {:?} is {dtype} of rank {}, its slot {} of rank {}",
+                    param.name,
+                    dims.len(),
+                    declared.dtype,
+                    declared.rank
+                );
+                rule!(direction == inner, at, "parameter {:?} has two directions", param.name);
+                rule!(dtype.is_dispatchable(), at, "parameter {:?}: a kernel cannot use {dtype}", param.name);
+                let mut elements = dtype.size() as u64;
+                for dim in dims {
+                    match *dim {
+                        Dim::Symbol(symbol) => rule!(
+                            (symbol as usize) < program.symbols.len(),
+                            at,
+                            "parameter {:?}: no symbol {symbol}",
+                            param.name
+                        ),
+                        Dim::Const(extent) => {
+                            rule!(extent > 0, at, "parameter {:?} has an extent of 0", param.name);
+                            match elements.checked_mul(extent).filter(|&bytes| bytes <= i64::MAX as u64) {
+                                Some(bytes) => elements = bytes,
+                                None => {
+                                    let message = format!("parameter {:?} exceeds the address space", param.name);
+                                    return Err(Broken { at, message });
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            (ParamKind::Scalar { .. }, FnParam::Scalar(_)) => {}
+            _ => {
+                let message = format!("parameter {:?} is a tensor on one side and a scalar on the other", param.name);
+                return Err(Broken { at, message });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks one function. `assigned` holds which tensor slots certainly have a value.
+struct Checker<'a> {
+    program: &'a Program,
+    function: &'a Function,
+    entry: bool,
+    assigned: Vec<bool>,
+    loops: usize,
+}
+
+impl<'a> Checker<'a> {
+    fn new(program: &'a Program, function: &'a Function, entry: bool) -> Self {
+        Self { program, function, entry, assigned: vec![false; function.tensors.len().min(MAX_SLOTS)], loops: 0 }
+    }
+
+    fn check(mut self) -> Check {
+        let function = self.function;
+        let at = function.at;
+        for (kind, count) in
+            [("scalar", function.scalars.len()), ("tensor", function.tensors.len()), ("tile", function.tiles.len())]
+        {
+            rule!(count <= MAX_SLOTS, at, "{count} {kind} slots, more than {MAX_SLOTS}");
+        }
+        rule!(!self.entry || function.tiles.is_empty(), at, "an entry has no tiles");
+        for tensor in &function.tensors {
+            let rank = tensor.rank as usize;
+            rule!((1..=MAX_RANK).contains(&rank), at, "a tensor of rank {rank}; ranks are 1 to {MAX_RANK}");
+        }
+        for tile in &function.tiles {
+            let bytes = u64::from(tile.rows) * u64::from(tile.cols) * tile.dtype.size() as u64;
+            rule!(tile.rows > 0 && tile.cols > 0, at, "a tile of {} x {}", tile.rows, tile.cols);
+            rule!(bytes <= MAX_TILE_BYTES, at, "a tile of {} x {} exceeds 2 GiB", tile.rows, tile.cols);
+            rule!(tile.dtype.is_dispatchable(), at, "a kernel cannot compute with {}", tile.dtype);
+        }
+        let mut scalars_seen = vec![false; function.scalars.len()];
+        for param in &function.params {
+            let fresh = match *param {
+                FnParam::Tensor { slot, .. } => {
+                    self.assigned.get_mut(slot as usize).map(|seen| !std::mem::replace(seen, true))
+                }
+                FnParam::Scalar(slot) => scalars_seen.get_mut(slot as usize).map(|seen| !std::mem::replace(seen, true)),
+            };
+            rule!(fresh == Some(true), at, "a parameter slot is missing or used twice");
+        }
+        self.block(&function.body)
+    }
+
+    fn block(&mut self, body: &[Stmt]) -> Check {
+        body.iter().try_for_each(|stmt| self.stmt(stmt.at, &stmt.kind))
+    }
+
+    /// Checks a body that may not run at all: what it assigns does not count afterwards.
+    fn optional_block(&mut self, body: &[Stmt]) -> Check<Vec<bool>> {
+        let before = self.assigned.clone();
+        self.block(body)?;
+        Ok(std::mem::replace(&mut self.assigned, before))
+    }
+
+    fn stmt(&mut self, at: Loc, kind: &StmtKind) -> Check {
+        match kind {
+            StmtKind::Scalar { dst, op, args } => self.scalar_op(at, *dst, *op, args),
+            StmtKind::Dim { dst, tensor, axis } => {
+                self.scalar_slot(at, *dst, ScalarType::Int)?;
+                let rank = self.tensor(at, *tensor)?.rank;
+                rule!(*axis < rank, at, "axis {axis} of a tensor of rank {rank}");
+                Ok(())
+            }
+            StmtKind::Read { dst, src, index } => {
+                let dtype = self.element(at, *src, index)?;
+                self.scalar_slot(at, *dst, scalar_type(dtype))
+            }
+            StmtKind::Write { dst, index, value } => {
+                let dtype = self.element(at, *dst, index)?;
+                self.operand(at, *value, scalar_type(dtype))
+            }
+            StmtKind::View { dst, src, kind } => self.view(at, *dst, *src, kind),
+            StmtKind::Create { dst, dims, fill: _ } => {
+                rule!(self.entry, at, "device memory is created by the entry only");
+                let declared = self.tensor_slot(at, *dst)?;
+                rule!(dims.len() == declared.rank as usize, at, "{} extents for rank {}", dims.len(), declared.rank);
+                rule!(declared.dtype.is_dispatchable(), at, "a kernel cannot use {}", declared.dtype);
+                self.ints(at, dims)?;
+                self.assigned[*dst as usize] = true;
+                Ok(())
+            }
+            StmtKind::Launch { kernel, args, blocks } => self.launch(at, *kernel, args, *blocks),
+            StmtKind::Tile(op) => self.tile_op(at, op),
+            StmtKind::For { var, start, stop, step, parallel: _, body } => {
+                self.scalar_slot(at, *var, ScalarType::Int)?;
+                self.ints(at, &[*start, *stop, *step])?;
+                rule!(*step != Operand::Int(0), at, "a loop with step 0");
+                self.looped(|this| this.optional_block(body).map(drop))
+            }
+            StmtKind::While { head, cond, body } => {
+                self.block(head)?;
+                self.operand(at, *cond, ScalarType::Bool)?;
+                self.looped(|this| this.optional_block(body).map(drop))
+            }
+            StmtKind::If { cond, then, orelse } => {
+                self.operand(at, *cond, ScalarType::Bool)?;
+                let then = self.optional_block(then)?;
+                let orelse = self.optional_block(orelse)?;
+                for (slot, (a, b)) in self.assigned.iter_mut().zip(then.into_iter().zip(orelse)) {
+                    *slot = a && b;
+                }
+                Ok(())
+            }
+            StmtKind::Break | StmtKind::Continue => {
+                rule!(self.loops > 0, at, "break or continue outside a loop");
+                Ok(())
+            }
+        }
+    }
+
+    fn looped(&mut self, check: impl FnOnce(&mut Self) -> Check) -> Check {
+        self.loops += 1;
+        let result = check(self);
+        self.loops -= 1;
+        result
+    }
+
+    fn scalar_op(&mut self, at: Loc, dst: u32, op: ScalarOp, args: &[Operand]) -> Check {
+        let name = op.name();
+        let (arity, types) = match op.rule() {
+            ScalarRule::Query => (0, [].as_slice()),
+            ScalarRule::Same(arity, types) => (arity, types),
+            ScalarRule::Compare(types) => (2, types),
+            ScalarRule::Convert(types, _) => (1, types),
+        };
+        rule!(args.len() == arity, at, "{name} takes {arity} arguments, not {}", args.len());
+        let mut result = ScalarType::Int;
+        if let Some(&first) = args.first() {
+            result = self.operand_type(at, first)?;
+            rule!(types.contains(&result), at, "{name} does not take {result:?}");
+        }
+        for &arg in args {
+            self.operand(at, arg, result)?;
+        }
+        match op.rule() {
+            ScalarRule::Compare(_) => result = ScalarType::Bool,
+            ScalarRule::Convert(_, to) => result = to,
+            ScalarRule::Query | ScalarRule::Same(..) => {}
+        }
+        self.scalar_slot(at, dst, result)
+    }
+
+    fn view(&mut self, at: Loc, dst: u32, src: u32, kind: &ViewKind) -> Check {
+        let source = self.tensor(at, src)?;
+        let target = self.tensor_slot(at, dst)?;
+        rule!(source.dtype == target.dtype, at, "a view of {} as {}", source.dtype, target.dtype);
+        let rank = match kind {
+            ViewKind::Slice { offsets, extents, keep } => {
+                let rank = source.rank as usize;
+                rule!(offsets.len() == rank && extents.len() == rank, at, "a box needs {rank} offsets and extents");
+                rule!(keep.windows(2).all(|pair| pair[0] < pair[1]), at, "kept axes are ascending");
+                rule!(keep.iter().all(|&axis| axis < source.rank), at, "a kept axis exceeds the rank {rank}");
+                self.ints(at, offsets)?;
+                self.ints(at, extents)?;
+                keep.len()
+            }
+            ViewKind::Reshape { dims } => {
+                self.ints(at, dims)?;
+                dims.len()
+            }
+            ViewKind::Transpose { a, b } => {
+                rule!(*a < source.rank && *b < source.rank, at, "axes {a} and {b} of rank {}", source.rank);
+                source.rank as usize
+            }
+        };
+        rule!(rank == target.rank as usize, at, "the view has rank {rank}, its slot {}", target.rank);
+        self.assigned[dst as usize] = true;
+        Ok(())
+    }
+
+    fn launch(&mut self, at: Loc, kernel: u32, args: &[LaunchArg], blocks: Operand) -> Check {
+        rule!(self.entry, at, "kernels are launched by the entry only");
+        let Some(callee) = self.program.kernels.get(kernel as usize) else {
+            return Err(Broken { at, message: format!("no kernel {kernel}") });
+        };
+        self.operand(at, blocks, ScalarType::Int)?;
+        rule!(
+            args.len() == callee.params.len(),
+            at,
+            "{:?} takes {} arguments, not {}",
+            callee.name,
+            callee.params.len(),
+            args.len()
+        );
+        for (arg, param) in args.iter().zip(&callee.params) {
+            match (*arg, *param) {
+                (LaunchArg::Tensor(slot), FnParam::Tensor { slot: inner, .. }) => {
+                    let passed = self.tensor(at, slot)?;
+                    let wanted = callee.tensors.get(inner as usize);
+                    rule!(wanted == Some(&passed), at, "{:?}: a tensor argument has another type", callee.name);
+                }
+                (LaunchArg::Scalar(operand), FnParam::Scalar(inner)) => {
+                    let Some(&wanted) = callee.scalars.get(inner as usize) else {
+                        return Err(Broken { at, message: format!("{:?}: no scalar slot {inner}", callee.name) });
+                    };
+                    self.operand(at, operand, wanted)?;
+                }
+                _ => {
+                    let message = format!("{:?}: tensor and scalar arguments are exchanged", callee.name);
+                    return Err(Broken { at, message });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn tile_op(&mut self, at: Loc, op: &TileOp) -> Check {
+        rule!(!self.entry, at, "tile operations are in kernels only");
+        let name = op.op.name();
+        let family = op.op.family();
+        rule!((op.mode.is_some()) == (family == Family::Cast), at, "{name}: only cast has a rounding");
+        self.ints(at, &op.region)?;
+        let (out, args) = (op.out, &op.args[..]);
+        if family == Family::Store {
+            rule!(out.is_none(), at, "store has no result");
+            let (tile, tensor) = match args {
+                [Arg::Tile(tile), Arg::Tensor(tensor), rest @ ..] => {
+                    self.box_args(at, *tensor, rest)?;
+                    (self.tile(at, *tile)?, self.tensor(at, *tensor)?)
+                }
+                _ => return Err(Broken { at, message: "store takes a tile, a tensor and a box".into() }),
+            };
+            let narrowing = tile.dtype == DType::F32 && matches!(tensor.dtype, DType::F16 | DType::BF16);
+            rule!(tile.dtype == tensor.dtype || narrowing, at, "store of {} into {}", tile.dtype, tensor.dtype);
+            return fits(at, op, tile);
+        }
+        let Some(out) = out else {
+            return Err(Broken { at, message: format!("{name} needs a result") });
+        };
+        let out = self.tile(at, out)?;
+        fits(at, op, out)?;
+        match (family, args) {
+            (Family::Load, [Arg::Tensor(tensor), rest @ ..]) => {
+                self.box_args(at, *tensor, rest)?;
+                let source = self.tensor(at, *tensor)?;
+                rule!(source.dtype == out.dtype, at, "load of {} into {}", source.dtype, out.dtype);
+            }
+            (Family::Move, [Arg::Tile(a)]) => self.full_arg(at, op, *a, out, true)?,
+            (Family::Cast, [Arg::Tile(a)]) => self.full_arg(at, op, *a, out, false)?,
+            (Family::Unary, [Arg::Tile(a)]) => {
+                rule!(!op.op.floats_only() || out.dtype.is_float(), at, "{name} of {}", out.dtype);
+                self.full_arg(at, op, *a, out, true)?;
+            }
+            (Family::Fill, [Arg::Scalar(value)]) => self.operand(at, *value, scalar_type(out.dtype))?,
+            (Family::Undef, []) => {}
+            (Family::Binary, [Arg::Tile(a), Arg::Scalar(b)]) => {
+                self.full_arg(at, op, *a, out, true)?;
+                self.operand(at, *b, scalar_type(out.dtype))?;
+            }
+            (Family::Binary, [Arg::Tile(a), Arg::Tile(b)]) => {
+                self.full_arg(at, op, *a, out, true)?;
+                let b = self.tile(at, *b)?;
+                rule!(b.dtype == out.dtype, at, "{name}: {} with {}", out.dtype, b.dtype);
+                let rows_fit = b.rows == 1 || region_fits(op.region[0], b.rows, out.rows);
+                let cols_fit = b.cols == 1 || region_fits(op.region[1], b.cols, out.cols);
+                rule!(rows_fit && cols_fit, at, "{name}: {} x {} does not broadcast", b.rows, b.cols);
+            }
+            (Family::RowReduce, [Arg::Tile(a), Arg::Scalar(cols)]) => {
+                let a = self.tile(at, *a)?;
+                rule!(a.dtype == out.dtype, at, "{name}: {} to {}", a.dtype, out.dtype);
+                rule!(op.region[1] == Operand::Int(1), at, "{name}: the region has one column");
+                rule!(region_fits(op.region[0], a.rows, out.rows), at, "{name}: more rows than the argument has");
+                self.operand(at, *cols, ScalarType::Int)?;
+                rule!(region_fits(*cols, a.cols, a.cols), at, "{name}: more columns than the argument has");
+            }
+            (Family::MatMul(false), [Arg::Tile(a), Arg::Tile(b), Arg::Scalar(k)]) => {
+                self.matmul(at, op, out, *a, *b, *k)?;
+            }
+            (Family::MatMul(true), [Arg::Tile(acc), Arg::Tile(a), Arg::Tile(b), Arg::Scalar(k)]) => {
+                self.full_arg(at, op, *acc, out, true)?;
+                self.matmul(at, op, out, *a, *b, *k)?;
+            }
+            _ => return Err(Broken { at, message: format!("{name}: wrong arguments") }),
+        }
+        Ok(())
+    }
+
+    fn matmul(&self, at: Loc, op: &TileOp, out: TileSlot, a: u32, b: u32, k: Operand) -> Check {
+        let (a, b) = (self.tile(at, a)?, self.tile(at, b)?);
+        rule!(a.dtype == b.dtype, at, "matmul of {} with {}", a.dtype, b.dtype);
+        let wanted = match a.dtype {
+            DType::F32 | DType::F16 | DType::BF16 => DType::F32,
+            DType::I8 => DType::I32,
+            other => return Err(Broken { at, message: format!("matmul of {other}") }),
+        };
+        rule!(out.dtype == wanted, at, "matmul of {} gives {wanted}, not {}", a.dtype, out.dtype);
+        self.operand(at, k, ScalarType::Int)?;
+        let fit = region_fits(op.region[0], a.rows, out.rows)
+            && region_fits(op.region[1], b.cols, out.cols)
+            && region_fits(k, a.cols, a.cols.min(b.rows));
+        rule!(fit, at, "matmul: {} x {} with {} x {}", a.rows, a.cols, b.rows, b.cols);
+        Ok(())
+    }
+
+    /// An argument that has the region of the result.
+    fn full_arg(&self, at: Loc, op: &TileOp, arg: u32, out: TileSlot, same_dtype: bool) -> Check {
+        let arg = self.tile(at, arg)?;
+        let name = op.op.name();
+        rule!(!same_dtype || arg.dtype == out.dtype, at, "{name}: {} to {}", arg.dtype, out.dtype);
+        let fit = region_fits(op.region[0], arg.rows, out.rows) && region_fits(op.region[1], arg.cols, out.cols);
+        rule!(fit, at, "{name}: {} x {} for a result of {} x {}", arg.rows, arg.cols, out.rows, out.cols);
+        Ok(())
+    }
+
+    fn box_args(&self, at: Loc, tensor: u32, rest: &[Arg]) -> Check {
+        let rank = self.tensor(at, tensor)?.rank as usize;
+        rule!(rest.len() == 2 * rank, at, "a box of rank {rank} has {} numbers", 2 * rank);
+        for arg in rest {
+            let Arg::Scalar(operand) = *arg else {
+                return Err(Broken { at, message: "a box is made of scalars".into() });
+            };
+            self.operand(at, operand, ScalarType::Int)?;
+        }
+        Ok(())
+    }
+
+    fn element(&self, at: Loc, place: Place, index: &[Operand]) -> Check<DType> {
+        let (dtype, rank) = match place {
+            Place::Tensor(slot) => {
+                let tensor = self.tensor(at, slot)?;
+                (tensor.dtype, tensor.rank as usize)
+            }
+            Place::Tile(slot) => (self.tile(at, slot)?.dtype, 2),
+        };
+        rule!(index.len() == rank, at, "{} indices for rank {rank}", index.len());
+        rule!(dtype.is_dispatchable(), at, "a kernel cannot use {dtype}");
+        self.ints(at, index)?;
+        Ok(dtype)
+    }
+
+    fn tensor_slot(&self, at: Loc, slot: u32) -> Check<super::TensorSlot> {
+        let found = self.function.tensors.get(slot as usize).copied();
+        found.ok_or_else(|| Broken { at, message: format!("no tensor slot {slot}") })
+    }
+
+    fn tensor(&self, at: Loc, slot: u32) -> Check<super::TensorSlot> {
+        let found = self.tensor_slot(at, slot)?;
+        rule!(self.assigned[slot as usize], at, "tensor slot {slot} may be used before it is assigned");
+        Ok(found)
+    }
+
+    fn tile(&self, at: Loc, slot: u32) -> Check<TileSlot> {
+        let found = self.function.tiles.get(slot as usize).copied();
+        found.ok_or_else(|| Broken { at, message: format!("no tile slot {slot}") })
+    }
+
+    fn scalar_slot(&self, at: Loc, slot: u32, wanted: ScalarType) -> Check {
+        let found = self.function.scalars.get(slot as usize);
+        rule!(found == Some(&wanted), at, "scalar slot {slot} is {found:?}, not {wanted:?}");
+        Ok(())
+    }
+
+    fn operand_type(&self, at: Loc, operand: Operand) -> Check<ScalarType> {
+        match operand {
+            Operand::Int(_) => Ok(ScalarType::Int),
+            Operand::Float(_) => Ok(ScalarType::Float),
+            Operand::Bool(_) => Ok(ScalarType::Bool),
+            Operand::Var(slot) => {
+                let found = self.function.scalars.get(slot as usize).copied();
+                found.ok_or_else(|| Broken { at, message: format!("no scalar slot {slot}") })
+            }
+        }
+    }
+
+    fn operand(&self, at: Loc, operand: Operand, wanted: ScalarType) -> Check {
+        let found = self.operand_type(at, operand)?;
+        rule!(found == wanted, at, "a scalar is {found:?}, not {wanted:?}");
+        Ok(())
+    }
+
+    fn ints(&self, at: Loc, operands: &[Operand]) -> Check {
+        operands.iter().try_for_each(|&operand| self.operand(at, operand, ScalarType::Int))
+    }
+}
+
+/// The scalar type that holds an element.
+pub(crate) const fn scalar_type(dtype: DType) -> ScalarType {
+    match dtype {
+        DType::Bool => ScalarType::Bool,
+        dtype if dtype.is_float() => ScalarType::Float,
+        _ => ScalarType::Int,
+    }
+}
+
+fn fits(at: Loc, op: &TileOp, tile: TileSlot) -> Check {
+    let fit = region_fits(op.region[0], tile.rows, tile.rows) && region_fits(op.region[1], tile.cols, tile.cols);
+    rule!(fit, at, "{}: the region exceeds {} x {}", op.op.name(), tile.rows, tile.cols);
+    Ok(())
+}
+
+/// Whether a constant extent fits; a run-time one fits when the argument is no smaller than `bound`, which the device
+/// checks it against.
+fn region_fits(extent: Operand, available: u32, bound: u32) -> bool {
+    match extent {
+        Operand::Int(extent) => (0..=i64::from(available)).contains(&extent),
+        _ => available >= bound,
+    }
 }

@@ -1,1 +1,3 @@
 //! `a2a3sim`: the simulated chip. It computes on the CPU.
+
+pub mod pool;

@@ -1,0 +1,34 @@
+"""What one launch of a tiny kernel costs from Python, beside torch doing the same addition eagerly."""
+
+from __future__ import annotations
+
+import kernels
+import torch
+from measure import Paired, Result, paired
+
+from pypto.runtime import ChipWorker, RunConfig
+
+SHAPE = (16, 16)
+
+
+def results() -> list[Result]:
+    """Resident tensors, then host tensors, each beside `torch.add(a, b, out=c)`."""
+    a, b = torch.randn(SHAPE), torch.randn(SHAPE)
+    c = torch.empty(SHAPE)
+    with ChipWorker(config=RunConfig()) as w:
+        handle = w.register(kernels.add.compile(a, b, c))
+        resident = [w.alloc_tensor(SHAPE, torch.float32, init=tensor) for tensor in (a, b, c)]
+        names = {"handle": handle, "add": torch.add, "a": a, "b": b, "c": c}
+        names |= dict(zip(("ra", "rb", "rc"), resident, strict=True))
+        eager = "add(a, b, out=c)"
+        return [
+            row("launch, three resident tensors", 0.30, paired("handle(ra, rb, rc)", eager, names, calls=2000)),
+            row("launch, three host tensors", 1.0, paired("handle(a, b, c)", eager, names, calls=2000)),
+        ]
+
+
+def row(name: str, target: float, times: Paired) -> Result:
+    """A ratio to torch's time as a result."""
+    return Result(
+        name, times.ratio, target, "of torch", note=f"{times.first_ns:,.0f} ns, torch {times.second_ns:,.0f} ns"
+    )

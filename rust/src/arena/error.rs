@@ -1,0 +1,163 @@
+//! What can go wrong with device memory.
+
+use super::buffer::Buffer;
+use super::owner::Owner;
+use super::report::Bytes;
+use crate::dtype::DType;
+use crate::error::ErrorKind;
+use crate::id::DeviceAddr;
+use crate::shape::Shape;
+use std::sync::Arc;
+
+/// Device memory that cannot be had, or an address that is not what it claims to be.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ArenaError {
+    /// No hole is large enough. Nothing was changed. Free something or open the worker with a larger capacity; where
+    /// `free` is larger than `requested`, the memory is fragmented.
+    #[error(
+        "out of device memory on {owner}: requested {:#}, live {:#}, kept by launches {:#}, free {:#}, largest free block \
+         {:#}, capacity {:#}. Free tensors that are no longer needed with free_tensor(), or open the worker with more memory: \
+         RunConfig(device_memory=...)",
+        Bytes(*requested), Bytes(*live), Bytes(*kept), Bytes(*free), Bytes(*largest_free), Bytes(*capacity)
+    )]
+    OutOfMemory {
+        /// Bytes asked for.
+        requested: u64,
+        /// Bytes of live buffers.
+        live: u64,
+        /// Bytes that registrations and launches hold.
+        kept: u64,
+        /// Bytes not allocated.
+        free: u64,
+        /// The largest request that would succeed.
+        largest_free: u64,
+        /// The most that can be live at once.
+        capacity: u64,
+        /// The worker asked.
+        owner: Arc<Owner>,
+    },
+    /// The size does not fit 64 bits: no capacity would be enough.
+    #[error("a {dtype} tensor of shape {shape} needs more bytes than fit 64 bits")]
+    TooLarge {
+        /// Extents asked for.
+        shape: Shape,
+        /// Element type.
+        dtype: DType,
+    },
+    /// Nothing was asked for. Zero-sized allocations do not exist.
+    #[error("nbytes must be a positive int: zero-sized device memory cannot be allocated or copied")]
+    ZeroSize,
+    /// A capacity that no arena can have.
+    #[error("device memory must be a positive number of bytes, got {0}: pass RunConfig(device_memory=...)")]
+    InvalidCapacity(u64),
+    /// The machine refused the address space.
+    #[error("cannot reserve {} of address space for device memory: {error}. Pass a smaller RunConfig(device_memory=...)", Bytes(*capacity))]
+    Reserve {
+        /// Bytes asked for.
+        capacity: u64,
+        /// What the operating system said.
+        error: std::io::Error,
+    },
+    /// All device addresses of the process are used up.
+    #[error("the process has used all of its 2^63 device addresses; start a new process")]
+    AddressesExhausted,
+    /// The address was never handed out by this worker, or so long ago that nothing is known about it any more.
+    #[error(
+        "{addr} is not an allocation base of {owner}, nor an interior pointer of any of its allocations: it was never handed out, or was freed long ago"
+    )]
+    UnknownAddress {
+        /// The address.
+        addr: DeviceAddr,
+        /// The worker asked.
+        owner: Arc<Owner>,
+    },
+    /// The address belongs to memory that was freed.
+    #[error("{addr} is no longer an allocation base of {}: it belongs to {buffer}, which was freed", buffer.owner())]
+    FreedAddress {
+        /// The address.
+        addr: DeviceAddr,
+        /// What was there.
+        buffer: Arc<Buffer>,
+    },
+    /// The address belongs to another worker.
+    #[error(
+        "{addr} is not an allocation base of {owner}: it belongs to {other}. Only the worker that allocated memory can use it"
+    )]
+    ForeignAddress {
+        /// The address.
+        addr: DeviceAddr,
+        /// The worker asked.
+        owner: Arc<Owner>,
+        /// The worker that handed it out.
+        other: Arc<Owner>,
+    },
+    /// The address lies inside a live allocation where its base is needed.
+    #[error("{addr} is an interior pointer, not an allocation base: it points {offset} bytes into {buffer} of {}", buffer.owner())]
+    InteriorPointer {
+        /// The address.
+        addr: DeviceAddr,
+        /// Distance from the base.
+        offset: u64,
+        /// The allocation.
+        buffer: Arc<Buffer>,
+    },
+    /// An access that starts in a live allocation and ends behind it.
+    #[error("an access of {bytes} bytes at offset {offset} exceeds the {}-byte backing of {buffer} of {}", buffer.bytes(), buffer.owner())]
+    OutOfRange {
+        /// Distance from the base.
+        offset: u64,
+        /// Length of the access.
+        bytes: u64,
+        /// The allocation.
+        buffer: Arc<Buffer>,
+    },
+    /// Poison mode: somebody wrote behind the end of an allocation.
+    #[error("{found}: memory behind the end of {buffer} of {} was overwritten; the first bad byte is {offset} bytes from its base, {} behind its end", buffer.owner(), offset - buffer.bytes())]
+    GuardViolated {
+        /// When it was found: `after the launch of 'k'`, `at free`, `at close`.
+        found: String,
+        /// The allocation before the bad byte.
+        buffer: Arc<Buffer>,
+        /// Distance of the first bad byte from the base.
+        offset: u64,
+    },
+}
+
+impl ArenaError {
+    /// The class of the error.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            ArenaError::OutOfMemory { .. }
+            | ArenaError::TooLarge { .. }
+            | ArenaError::Reserve { .. }
+            | ArenaError::AddressesExhausted => ErrorKind::Memory,
+            ArenaError::ZeroSize
+            | ArenaError::InvalidCapacity(_)
+            | ArenaError::UnknownAddress { .. }
+            | ArenaError::FreedAddress { .. }
+            | ArenaError::ForeignAddress { .. }
+            | ArenaError::InteriorPointer { .. }
+            | ArenaError::OutOfRange { .. } => ErrorKind::Value,
+            ArenaError::GuardViolated { .. } => ErrorKind::Runtime,
+        }
+    }
+
+    /// The stable name of the error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            ArenaError::OutOfMemory { .. } => "out_of_memory",
+            ArenaError::TooLarge { .. } => "allocation_too_large",
+            ArenaError::ZeroSize => "zero_size",
+            ArenaError::InvalidCapacity(_) => "invalid_capacity",
+            ArenaError::Reserve { .. } => "reserve_failed",
+            ArenaError::AddressesExhausted => "addresses_exhausted",
+            ArenaError::UnknownAddress { .. } => "unknown_address",
+            ArenaError::FreedAddress { .. } => "freed_address",
+            ArenaError::ForeignAddress { .. } => "foreign_address",
+            ArenaError::InteriorPointer { .. } => "interior_pointer",
+            ArenaError::OutOfRange { .. } => "out_of_range",
+            ArenaError::GuardViolated { .. } => "guard_violated",
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Programs as bytes: for artifacts on disk, and as the content that registrations are keyed by.
+//!
+//! The format is `MAGIC`, a version, and the postcard encoding. It is not meant to be read by other versions: a program is
+//! always made again from its source.
+
+use super::{Program, ProgramError, Stmt};
+use serde::de::{Deserialize, Deserializer, Error as _};
+use std::cell::Cell;
+
+/// First bytes of every encoded program.
+const MAGIC: &[u8; 8] = b"pyptoPRG";
+/// Raised whenever the meaning of the bytes changes.
+const VERSION: u32 = 1;
+/// Deepest nesting of statements. It bounds the stack of everything that walks a program.
+pub const MAX_DEPTH: u32 = 64;
+
+impl Program {
+    /// The program as bytes. Equal programs have equal bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        postcard::to_extend(self, bytes).expect("a program has only what postcard can encode")
+    }
+
+    /// The program that [`Program::encode`] gave these bytes for.
+    ///
+    /// # Errors
+    /// [`ProgramError::Undecodable`] for any other bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, ProgramError> {
+        let refuse = |why: &str| ProgramError::Undecodable(format!("not a program file of this version: {why}"));
+        let body = bytes.strip_prefix(MAGIC).ok_or_else(|| refuse("it does not begin with the magic bytes"))?;
+        let (version, body) = body.split_first_chunk::<4>().ok_or_else(|| refuse("it ends too early"))?;
+        let version = u32::from_le_bytes(*version);
+        if version != VERSION {
+            return Err(refuse(&format!("it has version {version}, this is {VERSION}; compile the source again")));
+        }
+        let (program, rest) = postcard::take_from_bytes(body).map_err(|error| refuse(&error.to_string()))?;
+        if rest.is_empty() { Ok(program) } else { Err(refuse("bytes follow the program")) }
+    }
+}
+
+thread_local! {
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Deserialises a body, refusing one that is nested deeper than [`MAX_DEPTH`] before the stack can overflow.
+pub(super) fn block<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Stmt>, D::Error> {
+    struct Level;
+    impl Drop for Level {
+        fn drop(&mut self) {
+            DEPTH.set(DEPTH.get() - 1);
+        }
+    }
+    DEPTH.set(DEPTH.get() + 1);
+    let _level = Level;
+    if DEPTH.get() > MAX_DEPTH {
+        return Err(D::Error::custom(format_args!("statements are nested deeper than {MAX_DEPTH} levels")));
+    }
+    Vec::deserialize(deserializer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Function, Loc, StmtKind, verify};
+    use super::*;
+    use crate::program::Operand;
+    use proptest::prelude::*;
+
+    fn nested(depth: usize) -> Program {
+        let mut body = Vec::new();
+        for _ in 0..depth {
+            let kind = StmtKind::If { cond: Operand::Bool(true), then: body, orelse: vec![] };
+            body = vec![Stmt { at: Loc::default(), kind }];
+        }
+        let entry = Function {
+            name: "entry".into(),
+            at: Loc::default(),
+            params: vec![],
+            scalars: vec![],
+            tensors: vec![],
+            tiles: vec![],
+            body,
+        };
+        let name = "nested".into();
+        Program { name, files: vec![], symbols: vec![], params: vec![], entry, kernels: vec![] }
+    }
+
+    #[test]
+    fn a_program_survives_its_bytes() {
+        let program = nested(5);
+        assert_eq!(Program::decode(&program.encode()).unwrap(), program);
+    }
+
+    #[test]
+    fn deep_nesting_is_refused_before_the_stack_overflows() {
+        assert!(Program::decode(&nested(MAX_DEPTH as usize - 1).encode()).is_ok());
+        assert!(Program::decode(&nested(MAX_DEPTH as usize + 1).encode()).is_err());
+        // The guard leaves nothing behind.
+        assert!(Program::decode(&nested(1).encode()).is_ok());
+    }
+
+    #[test]
+    fn other_bytes_are_refused_with_the_reason() {
+        let text = |bytes: &[u8]| Program::decode(bytes).unwrap_err().to_string();
+        assert!(text(b"").contains("magic"));
+        assert!(text(b"pyptoPRG\x01").contains("too early"));
+        assert!(text(b"pyptoPRG\xff\0\0\0").contains("version 255"));
+        let mut long = nested(0).encode();
+        long.push(0);
+        assert!(text(&long).contains("follow"));
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let mut all = MAGIC.to_vec();
+            all.extend(VERSION.to_le_bytes());
+            all.extend(&bytes);
+            if let Ok(program) = Program::decode(&all) {
+                let _ = verify(&program);
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! `Program`: the one crossing from the Python frontend, and its form as bytes.
+
+use crate::error::Error;
+use crate::program::{self, Direction, ParamKind};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use std::sync::Arc;
+
+/// A verified program.
+#[pyclass(frozen, module = "pypto._pypto")]
+pub(super) struct Program {
+    inner: Arc<program::Program>,
+}
+
+impl Program {
+    fn verified(program: program::Program) -> PyResult<Self> {
+        program::verify(&program).map_err(Error::from)?;
+        Ok(Self { inner: Arc::new(program) })
+    }
+
+    pub(super) fn core(&self) -> &Arc<program::Program> {
+        &self.inner
+    }
+}
+
+#[pymethods]
+impl Program {
+    #[new]
+    fn new(data: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let program = pythonize::depythonize(data)
+            .map_err(|error| PyValueError::new_err(format!("the program data is malformed: {error}")))?;
+        Self::verified(program)
+    }
+
+    #[staticmethod]
+    fn decode(data: &[u8]) -> PyResult<Self> {
+        Self::verified(program::Program::decode(data).map_err(Error::from)?)
+    }
+
+    fn encode<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.inner.encode())
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    #[getter]
+    fn written(&self) -> Vec<&str> {
+        let writes = |param: &&program::Param| matches!(&param.kind, ParamKind::Tensor { direction, .. } if *direction != Direction::In);
+        self.inner.params.iter().filter(writes).map(|param| param.name.as_str()).collect()
+    }
+
+    fn __repr__(&self) -> String {
+        let Self { inner } = self;
+        format!("Program({:?}, {} parameters, {} kernels)", inner.name, inner.params.len(), inner.kernels.len())
+    }
+}

@@ -1,0 +1,65 @@
+//! The primitives of concurrent code, in one place, so that `--cfg loom` swaps them for loom's.
+//!
+//! Concurrent modules take atomics, cells, threads and spin hints from here and never from `std`. What lives in a
+//! `static` comes from [`global`]: loom cannot model statics, so those stay `std` under every configuration, and no
+//! model relies on them.
+#![allow(unsafe_code)] // forwards the raw pointer of an `UnsafeCell`
+
+#[cfg(loom)]
+pub use loom::{
+    cell::UnsafeCell,
+    hint::spin_loop,
+    sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    sync::{Arc, Mutex},
+    thread,
+};
+#[cfg(not(loom))]
+pub use std::{
+    hint::spin_loop,
+    sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    sync::{Arc, Mutex},
+    thread,
+};
+
+/// Sleeps until the thread is unparked or `timeout` is over. Loom has no time, so there only the former wakes it.
+pub fn park_timeout(timeout: std::time::Duration) {
+    #[cfg(not(loom))]
+    thread::park_timeout(timeout);
+    #[cfg(loom)]
+    {
+        let _ = timeout;
+        thread::park();
+    }
+}
+
+/// Atomics and locks for process-wide state.
+pub mod global {
+    pub use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+    pub use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+}
+
+/// `std`'s cell behind loom's interface: access goes through a closure, so that loom can see when it begins and ends.
+#[cfg(not(loom))]
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct UnsafeCell<T: ?Sized>(std::cell::UnsafeCell<T>);
+
+#[cfg(not(loom))]
+impl<T> UnsafeCell<T> {
+    /// A cell that holds `value`.
+    pub const fn new(value: T) -> Self {
+        Self(std::cell::UnsafeCell::new(value))
+    }
+
+    /// Calls `f` with a pointer for reading. What the pointer may do is up to the caller, as with `std`'s cell.
+    #[inline(always)]
+    pub fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+        f(self.0.get())
+    }
+
+    /// Calls `f` with a pointer for writing. What the pointer may do is up to the caller, as with `std`'s cell.
+    #[inline(always)]
+    pub fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        f(self.0.get())
+    }
+}

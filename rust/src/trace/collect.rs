@@ -1,0 +1,235 @@
+//! Gathers what the threads recorded and hands it to everyone who records.
+//!
+//! Several may record at once (a benchmark in one thread, the log in another), so each guard has a store of its own and
+//! a drain of one takes nothing from the others. One drain for all would be simpler, and two benchmarks in two threads
+//! would then steal each other's samples.
+//!
+//! The rings live outside their threads: what a thread recorded outlasts it, and its ring goes with the first drain
+//! after its end.
+#![allow(unsafe_code)] // pthread_atfork and gettid
+
+use super::clock::{self, Anchor};
+use super::ring::{Consumer, Producer, ring};
+use super::{Drained, Record, SpanRecord, names};
+use crate::sync::global::{AtomicU32, AtomicU64, Mutex, MutexGuard, Once, Ordering, PoisonError};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::mem;
+
+/// Records of one thread between two drains: 1 MiB, touched as far as it is used.
+const RING_RECORDS: usize = if cfg!(test) { 1 << 12 } else { 1 << 15 };
+/// Threads whose records are kept. Threads may come and go without anybody draining; beyond this many they record nothing.
+const MAX_RINGS: usize = 1024;
+/// Spans kept for a guard that does not drain while others do: 40 MiB.
+const MAX_STORED: usize = 1 << 20;
+
+/// How many guards live.
+static ENABLED: AtomicU32 = AtomicU32::new(0);
+/// Records of threads that have no ring.
+static LOST: AtomicU64 = AtomicU64::new(0);
+/// Rings of threads that recorded for the first time. Apart from the collector, so that no thread waits for a drain.
+static NEW: Mutex<Vec<Source>> = Mutex::new(Vec::new());
+static COLLECTOR: Mutex<Collector> =
+    Mutex::new(Collector { sources: Vec::new(), roots: Vec::new(), stores: BTreeMap::new(), last_store: 0 });
+
+thread_local! {
+    static LOCAL: RefCell<Local> = const { RefCell::new(Local::New) };
+}
+
+/// A thread's end of its ring.
+enum Local {
+    New,
+    Recording(Producer),
+    /// There were [`MAX_RINGS`] already.
+    Refused,
+}
+
+/// The collector's end of a thread's ring.
+struct Source {
+    consumer: Consumer,
+    tid: u32,
+}
+
+struct Collector {
+    sources: Vec<Source>,
+    /// Roots that wait for the next drain; see [`Collector::collect`].
+    roots: Vec<SpanRecord>,
+    /// What was collected for each living guard.
+    stores: BTreeMap<u64, Store>,
+    last_store: u64,
+}
+
+#[derive(Default)]
+struct Store {
+    spans: Vec<SpanRecord>,
+    dropped: u64,
+}
+
+/// Whether anybody records. One relaxed load: ask before taking time stamps by hand.
+#[inline(always)]
+pub fn is_enabled() -> bool {
+    ENABLED.load(Ordering::Relaxed) != 0
+}
+
+/// Writes one span with stamps of its own, as devices do; does nothing while nobody records. Never waits, except that the
+/// first record of a thread makes its ring.
+#[inline]
+pub fn record(record: Record) {
+    if !is_enabled() {
+        return;
+    }
+    let pushed = LOCAL.try_with(|local| match &mut *local.borrow_mut() {
+        Local::Recording(producer) => producer.push(record),
+        local => record_first(local, record),
+    });
+    if pushed.is_err() {
+        // The thread is past the end of its ring: a span in a destructor of another thread-local value.
+        LOST.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[cold]
+fn record_first(local: &mut Local, record: Record) {
+    if matches!(local, Local::New) {
+        *local = Local::Refused;
+        let mut new = lock(&NEW);
+        if new.len() < MAX_RINGS {
+            let (mut producer, consumer) = ring(RING_RECORDS);
+            producer.push(record);
+            *local = Local::Recording(producer);
+            // SAFETY: it takes nothing, touches nothing and cannot fail.
+            let tid = unsafe { libc::gettid() } as u32;
+            new.push(Source { consumer, tid });
+            return;
+        }
+    }
+    LOST.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Spans are recorded while any such guard lives. It sees what ends while it lives; [`Enabled::drain`] takes it.
+#[must_use = "spans are recorded while the guard lives"]
+#[derive(Debug)]
+pub struct Enabled {
+    store: u64,
+}
+
+/// Turns recording on until the guard is dropped.
+pub fn enable() -> Enabled {
+    survive_forks();
+    let mut collector = lock(&COLLECTOR);
+    // What lies in the rings ended before this guard: it goes to the others.
+    collector.collect();
+    collector.last_store += 1;
+    let store = collector.last_store;
+    collector.stores.insert(store, Store::default());
+    ENABLED.fetch_add(1, Ordering::Relaxed);
+    Enabled { store }
+}
+
+impl Enabled {
+    /// Takes the spans that ended since the last call, of all threads, those that ended included.
+    pub fn drain(&self) -> Drained {
+        let mut collector = lock(&COLLECTOR);
+        // A forked child inherits the guard but not the store.
+        collector.stores.entry(self.store).or_default();
+        collector.collect();
+        let Store { spans, dropped } = mem::take(collector.stores.entry(self.store).or_default());
+        Drained { spans, dropped, pid: std::process::id() }
+    }
+}
+
+impl Drop for Enabled {
+    fn drop(&mut self) {
+        ENABLED.fetch_sub(1, Ordering::Relaxed);
+        lock(&COLLECTOR).stores.remove(&self.store);
+    }
+}
+
+impl Collector {
+    /// Moves what the rings hold to all stores.
+    ///
+    /// Rings are read one after the other while threads go on, so a launch can end in between: its root would come out
+    /// of a ring that is read late, and some of its tasks stay behind in a ring that was read early. So the rings are
+    /// read up to a second cut, taken when the first cut of all rings is known. Everything that happened before a record
+    /// of the first cut lies within the second; a root between the cuts waits for the next drain.
+    fn collect(&mut self) {
+        let anchor = Anchor::take();
+        self.sources.append(&mut lock(&NEW));
+        let mut first: Vec<usize> = self.sources.iter().map(|source| source.consumer.written()).collect();
+        // A ring that appeared meanwhile holds what other rings may already need, and nothing of the first cut.
+        self.sources.append(&mut lock(&NEW));
+        first.resize(self.sources.len(), 0);
+        // Whether a thread has ended must be asked before how much it wrote.
+        let second: Vec<(bool, usize)> =
+            self.sources.iter().map(|Source { consumer, .. }| (consumer.is_abandoned(), consumer.written())).collect();
+
+        let mut spans = mem::take(&mut self.roots);
+        let mut dropped = LOST.swap(0, Ordering::Relaxed);
+        for ((Source { consumer, tid }, first), (_, second)) in self.sources.iter_mut().zip(first).zip(&second) {
+            consumer.take(first, |record| spans.push(SpanRecord::new(&anchor, record, *tid)));
+            consumer.take(*second, |record| {
+                let root = record.name.depth() == 0;
+                if root { &mut self.roots } else { &mut spans }.push(SpanRecord::new(&anchor, record, *tid));
+            });
+            dropped += consumer.take_dropped();
+        }
+        let mut ended = second.iter().map(|(ended, _)| *ended);
+        self.sources.retain(|_| !ended.next().expect("one flag for each source"));
+
+        for store in self.stores.values_mut() {
+            let room = MAX_STORED - store.spans.len();
+            store.spans.extend_from_slice(&spans[..room.min(spans.len())]);
+            store.dropped += dropped + spans.len().saturating_sub(room) as u64;
+        }
+    }
+}
+
+impl SpanRecord {
+    fn new(anchor: &Anchor, record: Record, tid: u32) -> SpanRecord {
+        let Record { begin, end, arg, invocation, name, track } = record;
+        // Both ends are converted, rather than the length, so that nested spans stay nested after rounding.
+        let begin_ns = anchor.to_monotonic_ns(begin);
+        let duration_ns = anchor.to_monotonic_ns(end).saturating_sub(begin_ns);
+        SpanRecord { begin_ns, duration_ns, arg, invocation, tid, name, track }
+    }
+}
+
+/// A panic under one of these locks leaves whole records behind, so poison is no reason to lose the trace.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Every lock of the module `trace`, in the order in which they are taken.
+type Locks = (MutexGuard<'static, Collector>, MutexGuard<'static, Vec<Source>>, names::Lock, clock::Lock);
+
+thread_local! {
+    static HELD: RefCell<Option<Locks>> = const { RefCell::new(None) };
+}
+
+/// A fork happens under all locks, so that no thread that the child lacks holds one there, and the child forgets what
+/// its parent recorded: it would come out twice.
+fn survive_forks() {
+    unsafe extern "C" fn before() {
+        let locks = (lock(&COLLECTOR), lock(&NEW), names::lock(), clock::lock());
+        HELD.with(|held| *held.borrow_mut() = Some(locks));
+    }
+    unsafe extern "C" fn after_in_parent() {
+        HELD.with(|held| *held.borrow_mut() = None);
+    }
+    unsafe extern "C" fn after_in_child() {
+        let (mut collector, mut new, ..) = HELD.with(|held| held.borrow_mut().take()).expect("set before the fork");
+        collector.sources.clear();
+        collector.roots.clear();
+        collector.stores.clear();
+        new.clear();
+        LOST.store(0, Ordering::Relaxed);
+        LOCAL.with(|local| *local.borrow_mut() = Local::New);
+    }
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: the handlers take and release locks of this module. The C library has made its allocator usable in
+        // the child before it calls them.
+        let code = unsafe { libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
+        assert_eq!(code, 0, "pthread_atfork has no memory left");
+    });
+}

@@ -1,0 +1,116 @@
+//! Names of spans. A span holds a number; the text is kept once.
+//!
+//! Names are dotted paths: a span whose name begins with another span's name and a dot lies inside it. The names that
+//! the contract fixes are constants here, everything else (a kernel, a parameter) is interned when a program is registered.
+
+use super::Name;
+use crate::sync::global::{Mutex, MutexGuard, PoisonError};
+use std::collections::HashMap;
+
+macro_rules! well_known {
+    ($($constant:ident = $text:literal, $attribute:expr, $doc:literal;)*) => {
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
+        #[repr(u16)]
+        enum Position { $($constant),* }
+        $(#[doc = $doc] pub const $constant: Name = Name(Position::$constant as u16);)*
+        /// Text and attribute of the well-known names, in the order of their numbers.
+        const WELL_KNOWN: &[(&str, Option<&str>)] = &[$(($text, $attribute)),*];
+    };
+}
+
+well_known! {
+    OTHER = "other", None, "Stands for every name that was interned after the table was full.";
+    CHIP_RUN = "chip.run", None, "One launch, from the bound arguments to the last copy back. `arg`: content id of the registration.";
+    BIND = "chip.run.bind", None, "Makes the arguments ready: checks and copies in.";
+    BIND_ARGS = "chip.run.bind.args", Some("args"), "Checks the arguments. `arg`: how many.";
+    H2D = "chip.run.h2d", Some("bytes"), "Copies one argument to the device. `arg`: bytes.";
+    D2H = "chip.run.d2h", Some("bytes"), "Copies one result back. `arg`: bytes.";
+    RUNNER_RUN = "chip.run.runner_run", None, "The device executes the program.";
+    DEVICE_WALL = "chip.run.runner_run.device_wall", None, "The device's own work. Device times are relative to its begin.";
+    ORCH = "chip.run.runner_run.device_wall.orch", None, "The orchestrating function.";
+    SCHED = "chip.run.runner_run.device_wall.sched", None, "From the first task to the last.";
+    TASK = "chip.run.runner_run.device_wall.task", None, "One task on one core.";
+    VALIDATE = "chip.run.validate", None, "Checks guard bytes after a launch in poison mode.";
+    PREWARM = "chip.prewarm.build", None, "Compiles a program at registration. `arg`: content id of the registration.";
+}
+
+pub(super) struct Table {
+    texts: Vec<&'static str>,
+    numbers: HashMap<&'static str, u16>,
+}
+
+static TABLE: Mutex<Option<Table>> = Mutex::new(None);
+
+/// The number of `name`, the same for the same text during the whole process. Takes a lock and keeps the text for ever,
+/// so it belongs where a program is registered. There is room for 65,535 names; later ones all become [`OTHER`].
+pub fn intern(name: &str) -> Name {
+    let mut guard = lock();
+    let table = guard.get_or_insert_with(Table::new);
+    if let Some(number) = table.numbers.get(name) {
+        return Name(*number);
+    }
+    let Ok(number) = u16::try_from(table.texts.len()) else { return OTHER };
+    let text: &'static str = Box::leak(name.into());
+    table.texts.push(text);
+    table.numbers.insert(text, number);
+    Name(number)
+}
+
+impl Name {
+    /// The dotted path.
+    pub fn text(self) -> &'static str {
+        if let Some((text, _)) = WELL_KNOWN.get(self.0 as usize) {
+            return text;
+        }
+        let guard = lock();
+        guard.as_ref().and_then(|table| table.texts.get(self.0 as usize)).copied().unwrap_or(WELL_KNOWN[0].0)
+    }
+
+    /// How many names this one lies inside: `chip.run` has depth 0 and `chip.run.bind.args` 2. A path that nobody
+    /// interned does not count, so `chip.prewarm.build` has depth 0.
+    pub fn depth(self) -> usize {
+        let text = self.text();
+        text.match_indices('.').filter(|(dot, _)| is_name(&text[..*dot])).count()
+    }
+
+    /// The path without the name that it lies inside: `args` for `chip.run.bind.args`.
+    pub fn leaf(self) -> &'static str {
+        let text = self.text();
+        let inside = text.match_indices('.').map(|(dot, _)| dot).rfind(|dot| is_name(&text[..*dot]));
+        inside.map_or(text, |dot| &text[dot + 1..])
+    }
+
+    /// What the argument of a span of this name is called in exports: the word of the nearest well-known name at or
+    /// above it, so that `chip.run.h2d.weight` has `bytes` too.
+    pub fn attribute(self) -> Option<&'static str> {
+        let text = self.text();
+        let is_around =
+            |path: &str| text.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        WELL_KNOWN
+            .iter()
+            .filter(|(path, _)| is_around(path))
+            .max_by_key(|(path, _)| path.len())
+            .and_then(|(_, word)| *word)
+    }
+}
+
+/// Some span is called `path`.
+fn is_name(path: &str) -> bool {
+    lock().get_or_insert_with(Table::new).numbers.contains_key(path)
+}
+
+impl Table {
+    fn new() -> Table {
+        let texts: Vec<&str> = WELL_KNOWN.iter().map(|(text, _)| *text).collect();
+        let numbers = texts.iter().zip(0..).map(|(text, number)| (*text, number)).collect();
+        Table { texts, numbers }
+    }
+}
+
+/// The table, while nobody else may touch it.
+pub(super) type Lock = MutexGuard<'static, Option<Table>>;
+
+/// Keeps others out of the table; a fork happens under it, so that the child finds the table whole.
+pub(super) fn lock() -> Lock {
+    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,118 @@
+//! A bounded queue of records from one thread to whoever drains. Neither end ever waits for the other.
+//!
+//! A full ring refuses the newest record and counts it. Overwriting the oldest instead would let the writer race with
+//! the reader over a slot, and would lose the beginning of a launch rather than its end.
+#![allow(unsafe_code)] // the slots are written by one half and read by the other
+
+use super::Record;
+use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Ordering, UnsafeCell};
+use crossbeam_utils::CachePadded;
+use std::mem::MaybeUninit;
+
+/// The two halves share this. `head` and `dropped` are written by the producer alone, `tail` by the consumer alone, so
+/// each is a plain load and store for its writer.
+struct Shared {
+    slots: Box<[UnsafeCell<MaybeUninit<Record>>]>,
+    /// How many records were ever written. Slots `tail..head` (modulo the capacity) belong to the consumer.
+    head: CachePadded<AtomicUsize>,
+    /// How many records were ever taken.
+    tail: CachePadded<AtomicUsize>,
+    /// How many records found the ring full.
+    dropped: AtomicU64,
+    /// The producer is gone. The count of `Arc` would say so too, but reading it synchronises with nothing.
+    ended: AtomicBool,
+}
+
+// SAFETY: a slot is written by the one producer before `head` is released past it, and read by the one consumer after
+// `head` was acquired and before `tail` is released past it; the two never touch one slot at once. Records are plain data.
+unsafe impl Sync for Shared {}
+// SAFETY: nothing in it belongs to a thread.
+unsafe impl Send for Shared {}
+
+/// The end that writes.
+pub struct Producer {
+    shared: Arc<Shared>,
+    /// The value of `tail` when last read: the consumer's cache line is fetched once per turn of the ring rather than
+    /// once per record.
+    known_tail: usize,
+}
+
+/// The end that reads.
+pub struct Consumer {
+    shared: Arc<Shared>,
+    /// How many dropped records were already reported.
+    reported: u64,
+}
+
+/// A ring of `capacity` records, a power of two. Its memory is touched only as far as it is used.
+pub fn ring(capacity: usize) -> (Producer, Consumer) {
+    assert!(capacity.is_power_of_two(), "a ring holds a power of two of records, not {capacity}");
+    let shared = Arc::new(Shared {
+        slots: (0..capacity).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect(),
+        head: CachePadded::new(AtomicUsize::new(0)),
+        tail: CachePadded::new(AtomicUsize::new(0)),
+        dropped: AtomicU64::new(0),
+        ended: AtomicBool::new(false),
+    });
+    (Producer { shared: shared.clone(), known_tail: 0 }, Consumer { shared, reported: 0 })
+}
+
+impl Producer {
+    /// Writes a record, or counts it as dropped when the ring is full.
+    #[inline]
+    pub fn push(&mut self, record: Record) {
+        let shared = &*self.shared;
+        let head = shared.head.load(Ordering::Relaxed);
+        if head.wrapping_sub(self.known_tail) == shared.slots.len() {
+            self.known_tail = shared.tail.load(Ordering::Acquire);
+            if head.wrapping_sub(self.known_tail) == shared.slots.len() {
+                shared.dropped.store(shared.dropped.load(Ordering::Relaxed) + 1, Ordering::Release);
+                return;
+            }
+        }
+        shared.slots[head & (shared.slots.len() - 1)].with_mut(|slot| {
+            // SAFETY: slot `head` is outside `tail..head`, so it belongs to the producer, of which `&mut self` is the only one.
+            unsafe { (*slot).write(record) };
+        });
+        shared.head.store(head.wrapping_add(1), Ordering::Release);
+    }
+}
+
+impl Drop for Producer {
+    fn drop(&mut self) {
+        self.shared.ended.store(true, Ordering::Release);
+    }
+}
+
+impl Consumer {
+    /// How many records were ever written; all of them can be taken.
+    pub fn written(&self) -> usize {
+        self.shared.head.load(Ordering::Acquire)
+    }
+
+    /// Takes the records up to the one that [`Consumer::written`] counted as `end`, oldest first.
+    pub fn take(&mut self, end: usize, mut receive: impl FnMut(Record)) {
+        let shared = &*self.shared;
+        let mut tail = shared.tail.load(Ordering::Relaxed);
+        while tail != end {
+            shared.slots[tail & (shared.slots.len() - 1)].with(|slot| {
+                // SAFETY: `end` came from an acquiring load of `head`, so the slot was written, and it stays the
+                // consumer's (`&mut self`) until `tail` passes it.
+                receive(unsafe { (*slot).assume_init() });
+            });
+            tail = tail.wrapping_add(1);
+        }
+        shared.tail.store(tail, Ordering::Release);
+    }
+
+    /// How many records were dropped since the last call.
+    pub fn take_dropped(&mut self) -> u64 {
+        let dropped = self.shared.dropped.load(Ordering::Acquire);
+        dropped - std::mem::replace(&mut self.reported, dropped)
+    }
+
+    /// The producer is gone: what [`Consumer::written`] says from now on is all there will ever be.
+    pub fn is_abandoned(&self) -> bool {
+        self.shared.ended.load(Ordering::Acquire)
+    }
+}

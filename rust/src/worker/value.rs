@@ -1,0 +1,48 @@
+//! What a launch is given.
+
+use crate::arena::Buffer;
+use crate::dtype::DType;
+use crate::shape::Shape;
+use std::sync::Arc;
+
+/// One argument of a launch.
+#[derive(Clone, Copy, Debug)]
+pub enum Value<'a> {
+    /// A tensor in host memory. It is copied as the direction of its parameter says.
+    Host(HostTensor),
+    /// A view of a resident buffer from its first byte. It is never copied.
+    Resident {
+        /// The buffer.
+        buffer: &'a Arc<Buffer>,
+        /// Extents of the view.
+        shape: Shape,
+        /// Element type of the view.
+        dtype: DType,
+    },
+    /// An integer.
+    Int(i64),
+    /// A floating point number.
+    Float(f64),
+    /// A truth value.
+    Bool(bool),
+}
+
+/// A row-major tensor in host memory.
+#[derive(Clone, Copy, Debug)]
+pub struct HostTensor {
+    /// First element.
+    pub data: *mut u8,
+    /// Extents.
+    pub shape: Shape,
+    /// Element type.
+    pub dtype: DType,
+    /// Whether the memory may be written.
+    pub writable: bool,
+}
+
+// SAFETY: it is an address with a description. Only `launch` dereferences it, and its caller vouches for the memory.
+#[allow(unsafe_code)]
+unsafe impl Send for HostTensor {}
+// SAFETY: as above.
+#[allow(unsafe_code)]
+unsafe impl Sync for HostTensor {}
