@@ -23,7 +23,6 @@ mod verify;
 pub use encode::MAX_DEPTH;
 pub use ops::{OpCode, ScalarOp};
 pub use signature::{Family, ScalarRule};
-pub(crate) use verify::scalar_type;
 pub use verify::{ProgramError, verify};
 
 use crate::dtype::DType;
