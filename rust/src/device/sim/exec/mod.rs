@@ -145,6 +145,8 @@ pub(super) unsafe fn launch(
 }
 
 fn bind(code: &Code, frame: &mut Frame, tensors: &[TensorArg], scalars: &[u64]) {
+    // A scalar that is read before it is assigned is 0, not what the last launch left.
+    frame.scalars.fill(0);
     let (mut tensors, mut scalars) = (tensors.iter(), scalars.iter());
     for param in &code.params {
         match *param {
@@ -328,6 +330,7 @@ impl Run<'_> {
         );
         let mut result = Ok(());
         for block in 0..blocks {
+            frame.scalars.fill(0);
             for (param, arg) in code.params.iter().zip(args) {
                 match (*param, *arg) {
                     (Param::Tensor(slot), LaunchArg::Tensor(from)) => {
