@@ -21,6 +21,17 @@ pub use std::{
     thread,
 };
 
+/// Sleeps until the thread is unparked or `timeout` is over. Loom has no time, so there only the former wakes it.
+pub fn park_timeout(timeout: std::time::Duration) {
+    #[cfg(not(loom))]
+    thread::park_timeout(timeout);
+    #[cfg(loom)]
+    {
+        let _ = timeout;
+        thread::park();
+    }
+}
+
 /// Atomics and locks for process-wide state.
 pub mod global {
     pub use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};

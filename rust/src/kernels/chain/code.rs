@@ -1,0 +1,199 @@
+//! The compact form of a pass: opcodes of fixed size, operands resolved to places in the frame.
+
+use super::{BinaryFn, Conversion, ReduceFn, UnaryFn};
+use crate::dtype::DType;
+use crate::program::Rounding;
+
+/// One instruction of a pass. Operands are byte offsets into the frame (see [`super::frame`]): of an entry where the
+/// operand is memory, of a word where it is a scalar, of an accumulator where it is a reduction.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Op {
+    pub code: Code,
+    /// Bytes that operand `a` advances for each column.
+    pub step_a: u8,
+    /// Bytes that operand `b` advances for each column.
+    pub step_b: u8,
+    pub a: u32,
+    /// Second operand of fused instructions.
+    pub b: u32,
+}
+
+/// How an operand of 32-bit lanes is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Access {
+    /// A vector from memory.
+    Vec,
+    /// One word in every lane.
+    Word,
+}
+
+/// The table of functions. `$then!` gets it whole; the interpreter makes its arms of it and [`Code`] its variants.
+///
+/// - `unary`: functions of the accumulator.
+/// - `binary`: opcode with a vector and with a word, of `f(acc, operand)`.
+/// - `reversed`: the same of `f(operand, acc)`, for the functions that do not commute.
+/// - `convert`: conversions of the accumulator.
+/// - `narrow`: element types below 32 bits: opcodes that read into the accumulator and into a temporary.
+/// - `store`: opcodes that write below 32 bits.
+macro_rules! functions {
+    ($then:ident) => {
+        $then! {
+            unary { NegF AbsF ExpF RecipF SqrtF NegI AbsI }
+            binary {
+                AddF AddFVec AddFWord; SubF SubFVec SubFWord; MulF MulFVec MulFWord; DivF DivFVec DivFWord;
+                MaxF MaxFVec MaxFWord; MinF MinFVec MinFWord;
+                AddI AddIVec AddIWord; SubI SubIVec SubIWord; MulI MulIVec MulIWord; DivI DivIVec DivIWord;
+                MaxI MaxIVec MaxIWord; MinI MinIVec MinIWord;
+            }
+            reversed {
+                SubF RevSubFVec RevSubFWord; DivF RevDivFVec RevDivFWord;
+                SubI RevSubIVec RevSubIWord; DivI RevDivIVec RevDivIWord;
+            }
+            convert {
+                RoundF16 (Conversion::RoundF16); RoundBF16 (Conversion::RoundBF16); IntToFloat (Conversion::I32ToF32);
+                ToIntTrunc (Conversion::F32ToI32(Rounding::Trunc)); ToIntRint (Conversion::F32ToI32(Rounding::Rint));
+                ToIntRound (Conversion::F32ToI32(Rounding::Round)); ToIntFloor (Conversion::F32ToI32(Rounding::Floor));
+                ToIntCeil (Conversion::F32ToI32(Rounding::Ceil)); ToIntOdd (Conversion::F32ToI32(Rounding::Odd));
+                WrapI8 (Conversion::WrapI8); WrapI16 (Conversion::WrapI16); WrapU8 (Conversion::WrapU8);
+                WrapU16 (Conversion::WrapU16); ToBool (Conversion::ToBool);
+            }
+            narrow {
+                F16 LoadF16 WidenF16 load_h load_h_part widen_f16; BF16 LoadBF16 WidenBF16 load_h load_h_part widen_bf16;
+                I16 LoadI16 WidenI16 load_h load_h_part widen_i16; U16 LoadU16 WidenU16 load_h load_h_part widen_u16;
+                I8 LoadI8 WidenI8 load_b load_b_part widen_i8; U8 LoadU8 WidenU8 load_b load_b_part widen_u8;
+            }
+            fused {
+                MulWordAddWord MulF Word AddF Word; MulWordAddVec MulF Word AddF Vec;
+            }
+        }
+    };
+}
+pub(super) use functions;
+
+macro_rules! define {
+    (
+        unary { $($unary:ident)* }
+        binary { $($b:ident $b_vec:ident $b_word:ident;)* }
+        reversed { $($r:ident $r_vec:ident $r_word:ident;)* }
+        convert { $($c:ident ($conversion:pat);)* }
+        narrow { $($n:ident $n_load:ident $n_widen:ident $load:ident $load_part:ident $widen:ident;)* }
+        fused { $($p:ident $p_f:ident $p_fa:ident $p_g:ident $p_ga:ident;)* }
+    ) => {
+        /// What an [`Op`] does.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[repr(u16)]
+        pub(super) enum Code {
+            /// Ends the pass over the chunk.
+            End,
+            LoadVec,
+            LoadWord,
+            /// To a memory operand; past the caches where its entry says so.
+            StoreMem,
+            /// To a temporary or a row buffer.
+            StoreTemp,
+            StoreF16,
+            StoreBF16,
+            Store16,
+            Store8,
+            ReduceSumF,
+            ReduceMaxF,
+            ReduceMinF,
+            ReduceSumI,
+            ReduceMaxI,
+            ReduceMinI,
+            /// Asks for the chunk of the next row.
+            Prefetch,
+            $($unary,)*
+            $($b_vec, $b_word,)*
+            $($r_vec, $r_word,)*
+            $($c,)*
+            $($n_load, $n_widen,)*
+            $($p,)*
+        }
+
+        impl Code {
+            pub fn unary(f: UnaryFn) -> Self {
+                match f { $(UnaryFn::$unary => Code::$unary,)* }
+            }
+
+            /// `f(acc, operand)`.
+            pub fn binary(f: BinaryFn, access: Access) -> Self {
+                match f {
+                    $(BinaryFn::$b => match access { Access::Vec => Code::$b_vec, Access::Word => Code::$b_word },)*
+                }
+            }
+
+            /// `f(operand, acc)`.
+            pub fn reversed(f: BinaryFn, access: Access) -> Self {
+                match f {
+                    $(BinaryFn::$r => match access { Access::Vec => Code::$r_vec, Access::Word => Code::$r_word },)*
+                    commutes => Code::binary(commutes, access),
+                }
+            }
+
+            pub fn convert(conversion: Conversion) -> Self {
+                match conversion {
+                    Conversion::F32ToI32(Rounding::None) => Code::ToIntTrunc,
+                    $($conversion => Code::$c,)*
+                }
+            }
+
+            /// Reads elements of a narrow type into the accumulator; `None` for 32-bit types.
+            pub fn load(dtype: DType) -> Option<Self> {
+                match dtype {
+                    DType::Bool => Some(Code::LoadU8),
+                    $(DType::$n => Some(Code::$n_load),)*
+                    _ => None,
+                }
+            }
+
+            /// Reads elements of a narrow type into a temporary; `None` for 32-bit types.
+            pub fn widen(dtype: DType) -> Option<Self> {
+                match dtype {
+                    DType::Bool => Some(Code::WidenU8),
+                    $(DType::$n => Some(Code::$n_widen),)*
+                    _ => None,
+                }
+            }
+
+            /// The instruction that does `self`, then `next`.
+            pub fn fuse(self, next: Code) -> Option<Self> {
+                $(
+                    if self == Code::binary(BinaryFn::$p_f, Access::$p_fa)
+                        && next == Code::binary(BinaryFn::$p_g, Access::$p_ga)
+                    {
+                        return Some(Code::$p);
+                    }
+                )*
+                None
+            }
+        }
+    };
+}
+functions!(define);
+
+impl Code {
+    /// Writes the accumulator to memory of this type.
+    pub fn store(dtype: DType) -> Self {
+        match dtype {
+            DType::F16 => Code::StoreF16,
+            DType::BF16 => Code::StoreBF16,
+            _ => match dtype.size() {
+                1 => Code::Store8,
+                2 => Code::Store16,
+                _ => Code::StoreMem,
+            },
+        }
+    }
+
+    pub fn reduce(f: ReduceFn) -> Self {
+        match f {
+            ReduceFn::SumF => Code::ReduceSumF,
+            ReduceFn::MaxF => Code::ReduceMaxF,
+            ReduceFn::MinF => Code::ReduceMinF,
+            ReduceFn::SumI => Code::ReduceSumI,
+            ReduceFn::MaxI => Code::ReduceMaxI,
+            ReduceFn::MinI => Code::ReduceMinI,
+        }
+    }
+}
