@@ -10,9 +10,7 @@ use super::emit::Emitter;
 use super::graph::{END, Graph, Item, Node, NodeId, NodeOp};
 use super::{group::Group, unsupported};
 use crate::device::DeviceError;
-use crate::device::sim::code::{
-    BoxSpec, ChainStep, Extent, Inst, MatMulStep, Mem, MemUse, Source, Step, TileMem,
-};
+use crate::device::sim::code::{BoxSpec, ChainStep, Extent, Inst, MatMulStep, Mem, MemUse, Source, Step, TileMem};
 use crate::dtype::DType;
 use crate::kernels::Isa;
 use crate::kernels::chain::Machine;
@@ -65,6 +63,9 @@ pub(super) fn schedule<'a>(
 impl Scheduler<'_> {
     fn node(&mut self, id: NodeId, pos: usize) -> Result<(), DeviceError> {
         let node = &self.graph.nodes[id];
+        if node.is_dead() {
+            return Ok(());
+        }
         let wide = |dtype: DType| dtype.size() > 4;
         if wide(node.dtype) || node.inputs.iter().any(|&input| wide(self.graph.nodes[input].dtype)) {
             return Err(unsupported(node.at, format!("arithmetic on {}", node.dtype)));
@@ -156,11 +157,7 @@ impl Scheduler<'_> {
         })
     }
 
-    fn settle_where(
-        &mut self,
-        pos: usize,
-        condition: impl Fn(&Self, &Node) -> bool,
-    ) -> Result<(), DeviceError> {
+    fn settle_where(&mut self, pos: usize, condition: impl Fn(&Self, &Node) -> bool) -> Result<(), DeviceError> {
         for id in self.waiting.clone() {
             if condition(self, &self.graph.nodes[id]) {
                 self.settle(id, pos)?;
@@ -273,7 +270,9 @@ impl Scheduler<'_> {
         let b_use = self.operand(b, [k, n], pos)?;
         let acc_use = if acc { Some(self.operand(node.inputs[0], [m, n], pos)?) } else { None };
         let (out, c_use) = match self.direct_store(id, &[&a_use, &b_use], acc, pos)? {
-            Some(spec) => (spec.dtype, MemUse { dtype: spec.dtype, mem: Mem::Box(spec), extent: Extent::FULL, write: true }),
+            Some(spec) => {
+                (spec.dtype, MemUse { dtype: spec.dtype, mem: Mem::Box(spec), extent: Extent::FULL, write: true })
+            }
             None => {
                 let home = self.pick_home(id, pos, None);
                 self.places[id] = Some(home);
