@@ -56,7 +56,9 @@ proptest! {
     ) {
         let program = random::program(&bytes);
         let mut expected = memory();
-        prop_assume!(reference::run(&program, &mut expected, &[rows as i64]));
+        if !reference::run(&program, &mut expected, &[rows as i64]) {
+            return Ok(());
+        }
         for isa in Isa::available() {
             let mut got = memory();
             run::run_on(&program, &mut got, &[rows], isa, 2).unwrap();
