@@ -148,9 +148,7 @@ def _after_carry(
     homes: list[Var | ScalarVar],
     hidden: dict[str, Value | None],
 ) -> None:
-    """After a loop with `init_values` the final values stand under the names on the left of the yield; the iteration
-    names are gone.
-    """
+    """After the loop the final values stand under the names left of the yield; the iteration names are gone."""
     builder = reader.builder
     if not carried:
         return
