@@ -209,7 +209,8 @@ class Interpreter:
     def _ScopeStmt(self, stmt: ScopeStmt) -> None:
         outer = self.block, self.blocks
         self.blocks = 1 if stmt.blocks is None else self.get(stmt.blocks)
-        for self.block in range(self.blocks):
+        for block in range(self.blocks):
+            self.block = block
             self.run(stmt.body)
         self.block, self.blocks = outer
 
@@ -318,11 +319,7 @@ class Interpreter:
     def op_slice(self, stmt: OpStmt) -> np.ndarray:
         tensor, offsets, extents = (self.get(arg) for arg in stmt.args)
         view = tensor[tuple(slice(start, start + extent) for start, extent in zip(offsets, extents, strict=True))]
-        return (
-            view.reshape([view.shape[axis] for axis in stmt.attrs["keep"]])
-            if view.flags.c_contiguous
-            else view[tuple(slice(None) if axis in stmt.attrs["keep"] else 0 for axis in range(view.ndim))]
-        )
+        return view[tuple(slice(None) if axis in stmt.attrs["keep"] else 0 for axis in range(view.ndim))]
 
     def op_reshape(self, stmt: OpStmt) -> np.ndarray:
         return self.get(stmt.args[0]).reshape(self.get(stmt.args[1]))

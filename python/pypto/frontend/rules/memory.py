@@ -22,7 +22,7 @@ from pypto.frontend.values import PyValue, Value, Window, describe, is_scalar
 from pypto.ir.exprs import Const, Dim, Expr, cast, of_dim, product
 from pypto.ir.nodes import OpStmt, Var
 from pypto.ir.types import TensorType, TileType
-from pypto.language.dtypes import FP32, DataType
+from pypto.language.dtypes import FP32, INDEX, INT64, DataType
 from pypto.language.enums import AtomicType, MemorySpace
 
 if TYPE_CHECKING:
@@ -287,7 +287,7 @@ def write(call: BoundCall) -> Value:
     dtype = owner.type.dtype
     if isinstance(value, Const):
         value = cast(value, FP32 if dtype.is_float else dtype)
-    elif value.dtype is not dtype:
+    elif value.dtype is not dtype and (value.dtype is not INDEX or dtype is not INT64):  # two names of one type
         builder.fail(
             "type",
             f"{call.form.spelling}: a {value.dtype} scalar for {dtype} elements; the dtypes must be equal",

@@ -87,8 +87,9 @@ def _function(
 ) -> dict[str, Any]:
     # The entry's directions are what it declares, because they decide copies; a kernel's are what it does.
     known = effects.get(id(function)) or Effects(function, effects)
-    tensors = [param for param in function.params if isinstance(param.var, Var)]
     directions = {
-        param.var: entry_direction(param, known) if entry else known.direction(param.var) for param in tensors
+        param.var: entry_direction(param, known) if entry else known.direction(param.var)
+        for param in function.params
+        if isinstance(param.var, Var)
     }
     return FunctionLowering(function, directions, numbers, files.place).run()
