@@ -223,7 +223,8 @@ impl Case {
     fn run(&self, c: &mut Criterion, limits: &Limits) {
         let &Case { name, dtype, m, k, n, packed, a_trans, b_trans, weights } = self;
         let out = if dtype == DType::I8 { DType::I32 } else { DType::F32 };
-        let mm = MatMul::new(MatMulSpec { dtype, a_trans, b_trans, out }, Isa::from_env().expect("PYPTO_ISA")).expect("types");
+        let mm = MatMul::new(MatMulSpec { dtype, a_trans, b_trans, out }, Isa::from_env().expect("PYPTO_ISA"))
+            .expect("types");
         let row = |cols: usize| (cols * dtype.size()) as isize;
         let a = Memory::filled(dtype, m * k);
         let result = Memory::new(m * n * 4);
@@ -268,7 +269,12 @@ impl Case {
             DType::I8 => limits.i8,
             _ => limits.f32,
         };
-        print!("    {:.2} us, {:.1} GOP/s, {:.0} % of the arithmetic limit", seconds * 1e6, operations / seconds / 1e9, 100.0 * operations / seconds / limit);
+        print!(
+            "    {:.2} us, {:.1} GOP/s, {:.0} % of the arithmetic limit",
+            seconds * 1e6,
+            operations / seconds / 1e9,
+            100.0 * operations / seconds / limit
+        );
         if weights > 1 {
             let read = (k * n * dtype.size()) as f64 / seconds;
             print!(", {:.1} GB/s, {:.0} % of the memory limit", read / 1e9, 100.0 * read / limits.memory);

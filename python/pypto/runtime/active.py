@@ -64,7 +64,13 @@ def pop(worker: ChipWorker, token: Token[Stack]) -> None:
         ValueError: The push happened in another context.
     """
     _STACK.reset(token)
-    _entered.remove(worker)
+    forget(worker)
+
+
+def forget(worker: ChipWorker) -> None:
+    """Hides a worker from threads without a context of their own."""
+    if worker in _entered:
+        _entered.remove(worker)
 
 
 def find(binding: Binding) -> ChipWorker | None:

@@ -138,6 +138,7 @@ class ChipWorker(Worker):
             self._finalizer.detach()
         self._launchers.clear()
         self._impl = None
+        active.forget(self)
         _open_workers.discard(self)
 
     def __enter__(self) -> Self:

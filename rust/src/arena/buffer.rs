@@ -72,7 +72,6 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    #[expect(clippy::too_many_arguments, reason = "the one constructor, called from one place")]
     pub(super) fn new(
         owner: Arc<Owner>,
         addr: DeviceAddr,

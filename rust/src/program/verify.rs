@@ -34,6 +34,18 @@ pub enum ProgramError {
         /// Which rule.
         message: String,
     },
+    /// The program is right, but the device that it is registered on lacks what it uses.
+    #[error("{function}: {file}:{line}: {message}", line = at.1)]
+    Unsupported {
+        /// Name of the function.
+        function: String,
+        /// Source file of the place.
+        file: String,
+        /// The place.
+        at: Loc,
+        /// What is missing.
+        message: String,
+    },
     /// The bytes are no encoded program of this version.
     #[error("{0}")]
     Undecodable(String),
@@ -49,6 +61,7 @@ impl ProgramError {
     pub fn code(&self) -> &'static str {
         match self {
             ProgramError::Invalid { .. } => "invalid_program",
+            ProgramError::Unsupported { .. } => "unsupported_by_device",
             ProgramError::Undecodable(_) => "undecodable_program",
         }
     }
@@ -525,7 +538,7 @@ impl<'a> Checker<'a> {
 }
 
 /// The scalar type that holds an element.
-pub(crate) const fn scalar_type(dtype: DType) -> ScalarType {
+const fn scalar_type(dtype: DType) -> ScalarType {
     match dtype {
         DType::Bool => ScalarType::Bool,
         dtype if dtype.is_float() => ScalarType::Float,

@@ -219,6 +219,12 @@ impl Bound {
         Ok(())
     }
 
+    /// Bytes of the host tensors whose direction is not `except`, or `None` where there are no such tensors.
+    pub fn copied(&self, except: Direction) -> Option<u64> {
+        let copied = self.staged.iter().filter(|staged| staged.direction != except);
+        copied.map(|staged| staged.bytes).reduce(|sum, bytes| sum + bytes)
+    }
+
     /// A tensor that the program writes may overlap no other argument. Sorting keeps this near linear: 142 arguments that
     /// are all written would be 10,000 comparisons pair by pair.
     fn refuse_overlaps(&mut self, program: &Program) -> Result<(), WorkerError> {

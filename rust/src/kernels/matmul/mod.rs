@@ -17,6 +17,8 @@ mod avx2;
 mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod avx512_dot;
+#[cfg(target_arch = "x86_64")]
+mod avx512_stream;
 mod driver;
 mod finish;
 mod generic;
@@ -25,6 +27,7 @@ mod pack;
 mod pack_avx512;
 mod spec;
 mod tile;
+mod way;
 
 #[cfg(test)]
 mod tests;
@@ -68,17 +71,17 @@ impl MatMul {
     /// Columns that are computed together: a split of `n` over cores costs least at multiples of it, and columns of a packed operand
     /// must be split there.
     pub fn n_step(&self) -> usize {
-        self.kernels.nr
+        self.kernels.packed.nr
     }
 
     /// Rows that are computed together: a split of `m` over cores costs least at multiples of it.
     pub fn m_step(&self) -> usize {
-        self.kernels.mr
+        self.kernels.packed.tiles.len()
     }
 
     /// Scratch for one product of these extents, in bytes. Grows with `m` only up to a block of rows.
     pub fn scratch_bytes(&self, m: usize, _n: usize, k: usize) -> usize {
-        driver::scratch_bytes(self.kernels, m, k)
+        way::scratch_bytes(self.kernels, m, k)
     }
 
     /// Computes one product.
@@ -94,7 +97,7 @@ impl MatMul {
 
     /// Bytes of the packed form of a right operand `[k, n]`.
     pub fn packed_bytes(&self, k: usize, n: usize) -> usize {
-        n.div_ceil(self.kernels.nr) * driver::panel_bytes(self.kernels, k)
+        n.div_ceil(self.kernels.packed.nr) * self.kernels.packed.panel_bytes(k)
     }
 
     /// Packs a right operand, so that products with it need not.
@@ -102,11 +105,7 @@ impl MatMul {
     /// # Safety
     /// `b` is valid for `[k, n]` (`[n, k]` with `b_trans`), `dst` for [`MatMul::packed_bytes`] bytes aligned to 64; they do not overlap.
     pub unsafe fn pack_b(&self, b: MatRef, k: usize, n: usize, dst: *mut u8) {
-        let nr = self.kernels.nr;
-        for column in (0..n).step_by(nr) {
-            let panel = dst.wrapping_add(column / nr * driver::panel_bytes(self.kernels, k));
-            // SAFETY: the columns exist, and the caller's promise.
-            unsafe { driver::pack_panel(self, b, k, column, nr.min(n - column), panel) };
-        }
+        // SAFETY: the caller's promise.
+        unsafe { driver::pack_all(self, b, k, n, dst) }
     }
 }

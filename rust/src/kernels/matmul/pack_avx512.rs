@@ -44,6 +44,9 @@ pub(super) mod form {
 }
 use form::*;
 
+/// Steps that are asked for before they are packed: rows of a matrix can lie pages apart, where no processor looks ahead.
+const AHEAD: usize = 32;
+
 /// Packs in the form `FORM`.
 ///
 /// Safety: as [`super::tile::PackFn`], on a processor with these features.
@@ -84,6 +87,10 @@ pub(super) unsafe fn pack<const FORM: u8>(job: &Pack) -> Smallest {
                 for step in 0..steps {
                     let at = step * group(FORM);
                     let from = column.wrapping_offset(at as isize * src.row_stride);
+                    for t in 0..group(FORM) {
+                        let ahead = from.wrapping_offset((AHEAD * group(FORM) + t) as isize * src.row_stride);
+                        _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
+                    }
                     let lanes = across::<FORM>(from, src.row_stride, k - at, low(exist) as __mmask16);
                     found.see::<FORM>(lanes);
                     found.sum::<FORM>(lanes);

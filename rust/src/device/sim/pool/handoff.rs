@@ -260,3 +260,6 @@ fn is_at_work(mailbox: &AtomicU32) -> bool {
 fn change(mailbox: &AtomicU32, from: u32, to: u32) -> Result<u32, u32> {
     mailbox.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
 }
+
+#[cfg(all(test, loom))]
+mod models;
