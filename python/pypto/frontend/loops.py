@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Final
 
 from pypto.frontend import scalars, scopes
+from pypto.frontend.assigned import assigned_names
 from pypto.frontend.builder import usable
 from pypto.frontend.regions import LoopState
 from pypto.frontend.values import PyValue, Value
@@ -105,12 +106,16 @@ def _counted(reader: Reader, node: ast.For, call: ast.Call, kind: str) -> None:
         state.yields = bool(carried)
         reader.statements.read(node.body)
         if carried:
-            if state.yielded is None:
+            if state.yielded is None or not isinstance(node.body[-1], ast.Assign):
                 builder.fail(
                     "syntax",
                     "a loop with init_values yields new values at its end",
                     node,
                     f"end it with {', '.join(carried)} = pl.yield_(...)",
+                )
+            if len(state.yielded) != len(carried):
+                builder.fail(
+                    "value", f"{len(state.yielded)} values are yielded for {len(carried)} names", node.body[-1]
                 )
             regions.yield_into(homes, state.yielded, node)
 
@@ -148,9 +153,7 @@ def _after_carry(
     homes: list[Var | ScalarVar],
     hidden: dict[str, Value | None],
 ) -> None:
-    """After a loop with `init_values` the final values stand under the names on the left of the yield; the iteration
-    names are gone.
-    """
+    """After the loop the final values stand under the names left of the yield; the iteration names are gone."""
     builder = reader.builder
     if not carried:
         return
@@ -185,7 +188,10 @@ def _unrolled(reader: Reader, node: ast.For, call: ast.Call) -> None:
             call,
             "loop with pl.range",
         )
+    names = assigned_names(node.body)
     for value in rounds:
+        for name in names:  # each round is a block of its own: shapes may depend on the index
+            builder.frame.where.pop(name, None)
         builder.bind(node.target.id, index(value))
         reader.statements.read(node.body)
 

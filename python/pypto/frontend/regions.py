@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from pypto.frontend.assigned import assigned_names
 from pypto.frontend.builder import Builder, Refused
-from pypto.frontend.values import POISON, PyValue, Value, describe, is_scalar
+from pypto.frontend.values import POISON, PyValue, Value, describe, is_scalar, same_type
 from pypto.ir.exprs import Const, Expr, ScalarVar, cast, index, of_dim
 from pypto.ir.nodes import Let, OpStmt, Stmt, Var
-from pypto.ir.types import TensorType, TileType, same_box, same_extents, same_valid
+from pypto.ir.types import TensorType, TileType, same_box, same_valid
 from pypto.language.dtypes import INDEX
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class Regions:
         if left is POISON or right is POISON:
             return POISON
         if is_scalar(left) and is_scalar(right):
-            a, b = left.dtype, right.dtype  # type: ignore[union-attr]  # scalars
+            a, b = left.dtype, right.dtype
             if (a.is_float, a.is_bool) != (b.is_float, b.is_bool):
                 self._differ(node, name, left, right)
             return ScalarVar(name, a if a.bits >= b.bits else b, mutable=True)
@@ -160,14 +160,9 @@ class Regions:
                     shared.mutable = True
                     return shared
                 return Var(name, left.type, self.builder.loc(node), mutable=True)
-            if (
-                isinstance(left.type, TensorType)
-                and isinstance(right.type, TensorType)
-                and left.type.dtype is right.type.dtype
-            ):
-                if same_extents(left.type.shape, right.type.shape):
-                    return Var(name, left.type, self.builder.loc(node), mutable=True)
-        if isinstance(left, (Var, *_SCALAR_KINDS)) or isinstance(right, (Var, *_SCALAR_KINDS)):
+            if isinstance(left.type, TensorType) and same_type(left, right):
+                return Var(name, left.type, self.builder.loc(node), mutable=True)
+        if isinstance(left, Var) or isinstance(right, Var) or is_scalar(left) or is_scalar(right):
             self._differ(node, name, left, right)
         return POISON
 
@@ -182,7 +177,7 @@ class Regions:
     # Loops.
 
     def loop(self, node: ast.For | ast.While, body: Callable[[LoopState], None]) -> tuple[LoopState, list[Stmt]]:
-        """Reads a loop. `body` reads what repeats; statements before the loop (copies into homes) go to the current block."""
+        """Reads a loop. `body` reads what repeats; copies into homes go to the current block, before the loop."""
         builder = self.builder
         names = assigned_names(node.body)
         before = dict(builder.frame.names)
@@ -217,7 +212,7 @@ class Regions:
         for name in names:
             held = builder.frame.names[name]
             if is_scalar(held):
-                home: Var | ScalarVar = ScalarVar(name, held.dtype, mutable=True)  # type: ignore[union-attr]  # a scalar
+                home: Var | ScalarVar = ScalarVar(name, held.dtype, mutable=True)
                 builder.emit(Let(home, held, builder.loc(state.node)))  # type: ignore[arg-type]
             elif isinstance(held, Var) and isinstance(held.type, TileType):
                 home = self._tile_home(name, held, state.node, name in wide)
@@ -255,7 +250,7 @@ class Regions:
             value = builder.frame.names.get(name, POISON)
             if value is home or value is POISON or (name in state.entries and value is state.entries[name]):
                 continue
-            if not _fits(home, value):
+            if not same_type(home, value):
                 builder.report(
                     "type",
                     f"{name!r} is {describe(home)} before the loop and {describe(value)} at its end",
@@ -302,7 +297,7 @@ class Regions:
         moves: list[_Move] = []
         for name, value in zip(names, values, strict=True):
             if is_scalar(value):
-                home: Var | ScalarVar = ScalarVar(name, value.dtype, mutable=True)  # type: ignore[union-attr]  # a scalar
+                home: Var | ScalarVar = ScalarVar(name, value.dtype, mutable=True)
             elif isinstance(value, Var):
                 home = Var(name, value.type, self.builder.loc(node), mutable=True)
             else:
@@ -322,8 +317,9 @@ class Regions:
     # Copies.
 
     def _move_all(self, moves: list[_Move], node: ast.AST, keep: Iterable[tuple[str, Value]] = ()) -> dict[str, Value]:
-        """Copies that happen at once. A home that is also a source, or that a name in `keep` still means, is saved first;
-        the result says what those names mean now.
+        """Copies that happen at once; the result says what names of `keep` mean now.
+
+        A home that is also a source, or that a name in `keep` still means, is saved first.
         """
         if not moves:
             return {}
@@ -369,25 +365,10 @@ class _Move:
     value: Value
 
 
-_SCALAR_KINDS = (Const, ScalarVar)
-
-
 def _same_class(value: Expr, home: ScalarVar) -> Expr:
     if value.dtype.is_integer and home.dtype.is_integer:
         return value
     return cast(value, home.dtype)
-
-
-def _fits(home: Var | ScalarVar, value: Value) -> bool:
-    """Whether a home can take a value, validity aside."""
-    if isinstance(home, ScalarVar):
-        return is_scalar(value) and (value.dtype.is_float, value.dtype.is_bool) == (
-            home.dtype.is_float,
-            home.dtype.is_bool,
-        )  # type: ignore[union-attr]
-    if not isinstance(value, Var) or type(value.type) is not type(home.type) or value.type.dtype is not home.type.dtype:
-        return False
-    return same_extents(value.type.shape, home.type.shape)
 
 
 def _holds(home: Var, value: Var) -> bool:

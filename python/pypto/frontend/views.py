@@ -172,7 +172,7 @@ def load_window(builder: Builder, window: Window, node: ast.AST) -> Var:
                 "value",
                 "an on-chip value has a static shape, and the extent of this slice is only known at run time",
                 node,
-                "slice a constant number of elements, x[i : i + 16], or pl.slice(x, [16, ...], [i, ...], valid_shape=[n, ...])",
+                "slice a constant number, x[i : i + 16], or say what is valid: pl.slice(x, [16], [i], valid_shape=[n])",
             )
     valid = tuple(window.valid[axis] for axis in window.keep)
     type = TileType(shape, window.base.type.dtype, valid, tensor_level=True)  # type: ignore[arg-type]  # checked above

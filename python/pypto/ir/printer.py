@@ -262,9 +262,7 @@ def _load(to: _Printer, stmt: OpStmt) -> str:
 
 
 def _store(to: _Printer, stmt: OpStmt) -> str:
-    tile, offsets, tensor, extents = stmt.args
-    assert isinstance(tile, Var) and isinstance(extents, tuple)
-    rows, cols = tile.tile.physical
+    tile, offsets, tensor, _ = stmt.args
     spread = f", {to._list(stmt.attrs['box'])}" if stmt.attrs.get("box") else ""
     return f"pl.store({to._operand(tile)}, {to._operand(offsets)}, {to._operand(tensor)}{spread})"
 

@@ -1,6 +1,6 @@
 """Functions that stand for operations: right names, signatures and docstrings; running them is an error that explains.
 
-They are made when first looked up, so that importing the language costs nothing for the names that a program never uses.
+They are made when first looked up, so that importing the language costs nothing for names that are never used.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from pypto.ir.diagnostics import Loc
-from pypto.ir.effects import Effects
 from pypto.ir.exprs import Expr, ScalarVar, Symbol
 from pypto.ir.lower.ops import LOWERINGS, generic
 from pypto.ir.lower.scalars import ScalarLowering
@@ -31,9 +30,9 @@ Place = Callable[[Loc], list[int]]
 class FunctionLowering:
     """Assigns slots and emits statements. Each variable has one slot; temporaries of expressions have one each."""
 
-    def __init__(self, function: Function, effects: Effects, kernels: dict[int, int], place: Place) -> None:
+    def __init__(self, function: Function, directions: dict[Var, str], kernels: dict[int, int], place: Place) -> None:
         self.function = function
-        self.effects = effects
+        self.directions = directions
         self.kernels = kernels
         self.place = place
         self.block: list[dict[str, Any]] = []
@@ -48,9 +47,7 @@ class FunctionLowering:
         own: set[Symbol] = set()
         for param in function.params:
             if isinstance(param.var, Var):
-                params.append(
-                    {"Tensor": {"slot": self.tensor(param.var), "direction": self.effects.direction(param.var)}}
-                )
+                params.append({"Tensor": {"slot": self.tensor(param.var), "direction": self.directions[param.var]}})
             else:
                 params.append({"Scalar": self.scalars.slot(param.var)})
                 if isinstance(param.var, Symbol):

@@ -1,4 +1,4 @@
-"""Every operation of the language, as data. `find(namespace, name)` looks one up; adding an operation is adding a row."""
+"""Every operation of the language, as data. `find(namespace, name)` looks one up."""
 
 from __future__ import annotations
 

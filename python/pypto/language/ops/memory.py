@@ -55,8 +55,8 @@ row("tri", "Ones below or above a diagonal.", pl=_TRI, tile=_TRI)
 _LOAD = "tensor, offsets, shapes, valid_shape=None, target_memory=MemorySpace.Vec, clamp=False"
 row(
     "load",
-    "Copies the box at `offsets` with extents `shapes` from device memory onto the chip; leading axes merge into rows. Only "
-    "`valid_shape` is read, so the box may reach past the tensor.",
+    "Copies the box at `offsets` with extents `shapes` from device memory onto the chip; leading axes merge into rows. "
+    "Only `valid_shape` is read, so the box may reach past the tensor.",
     rule="load",
     core="load",
     pl=_LOAD,
@@ -65,8 +65,8 @@ row(
 _STORE = "tile, offsets, output_tensor, shapes=None, *, atomic=AtomicType.None_"
 row(
     "store",
-    "Writes the valid region into device memory at `offsets` and returns the destination. A FP32 value stored to a 16-bit "
-    "float tensor is rounded to nearest even.",
+    "Writes the valid region into device memory at `offsets` and returns the destination. A FP32 value stored to a "
+    "16-bit float tensor is rounded to nearest even.",
     rule="store",
     core="store",
     pl=_STORE,
@@ -78,7 +78,7 @@ row("extract", "A copy of part of a tile.", tile="src, index_row, index_col, sha
 _SLICE = "{}, shape, offset, valid_shape=None, drop_dims=None, pad_value=None, clamp=False"
 row(
     "slice",
-    "The box at `offset` with extents `shape` (shape comes first): an alias in orchestration code, a snapshot in kernels.",
+    "The box at `offset` with extents `shape` (shape comes first): an alias in orchestration, a snapshot in kernels.",
     rule="slice",
     core="load",
     pl=_SLICE.format("input"),

@@ -29,6 +29,11 @@ class OpParam:
     default: Any
     keyword_only: bool
 
+    @property
+    def required(self) -> bool:
+        """Whether a call must give it."""
+        return self.default is REQUIRED and not self.name.startswith("*")
+
 
 class Form:
     """How one namespace spells an operation: a name and a signature. `params` are read from the text on first use."""
@@ -59,8 +64,8 @@ class Form:
 class Op:
     """One operation.
 
-    `rule` names the type rule of the frontend (empty: not supported yet). `core` names the core operation that it
-    becomes, `swap` and the like do not exist: where more is needed, the lowering of the same name says it.
+    `rule` names the type rule of the frontend (empty: not supported yet). `core` names the core operations that it may
+    become; where that takes more than one with the same arguments, a lowering of the same name says how.
     """
 
     name: str
