@@ -209,7 +209,7 @@ class _Printer:
                 return self._indented(f"while {self._scalar(stmt.cond)}:", stmt.body)
             lines = [
                 *self._block(stmt.head),
-                f"if not {self._scalar(stmt.cond)}:",
+                f"if not ({self._scalar(stmt.cond)}):",
                 "    break",
                 *self._block(stmt.body),
             ]
