@@ -256,3 +256,54 @@ def test_values_cross_scopes() -> None:
     _, out = run(scopes, x, empty(32, 32))
     np.testing.assert_array_equal(out[:16], 2 + 2 + 3 + 4)
     np.testing.assert_array_equal(out[16:], 2)
+
+
+@pl.jit.incore
+def tensors_become_values(x: pl.Tensor, n: pl.Scalar[pl.INDEX], out: pl.Out[pl.Tensor]):
+    y = x
+    for i in pl.range(n):
+        x = pl.add(x, 1.0)
+        if i == 0:
+            y = pl.mul(y, 2.0)
+        out[16:32, :] = y
+    out[0:16, :] = x
+
+
+def test_device_memory_that_a_loop_or_branch_replaces_by_a_value_is_loaded() -> None:
+    x = f32(16, 8)
+    out = run(tensors_become_values, x, 2, empty(32, 8))[-1]
+    np.testing.assert_array_equal(out[:16], (x + np.float32(1)) + np.float32(1))
+    np.testing.assert_array_equal(out[16:], x * 2)
+
+
+@pl.jit.incore
+def reads_in_the_condition(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    i = 0
+    while pl.read(x, [0, i]) < 4.0 and i < 6:
+        i = i + 1
+        if i == 2:
+            continue
+        pl.write(out, [0, i], pl.cast(i, pl.FP32))
+
+
+def test_15_a_condition_is_computed_before_each_round_and_reads_past_the_end_do_not_fail() -> None:
+    x = np.array([[0, 1, 2, 3, 1, 0]], np.float32)
+    _, out = run(reads_in_the_condition, x, empty(1, 8))
+    np.testing.assert_array_equal(out, np.array([[np.nan, 1, np.nan, 3, 4, 5, 6, np.nan]], np.float32))
+
+
+@pl.jit
+def views_change_places(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    current = x[0:4, :]
+    following = x[4:8, :]
+    for i in pl.range(3):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[i * 4 : i * 4 + 4, :] = current
+        current, following = following, current
+    return out
+
+
+def test_a_loop_may_carry_views_of_device_memory() -> None:
+    x = f32(8, 8)
+    _, out = run(views_change_places, x, empty(12, 8))
+    np.testing.assert_array_equal(out, np.concatenate([x[:4], x[4:], x[:4]]))

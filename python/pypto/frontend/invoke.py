@@ -150,9 +150,9 @@ def _splice(reader: Reader, callee: Callee, values: list[Value], node: ast.Call)
         for spec, value in zip(callee.specs, values, strict=True):
             builder.bind(spec.name, value)
         reader.statements.read(callee.source.node.body)
+    finally:
         for bound in list(frame.names):
             builder.unbind(bound)
-    finally:
         builder.frame, builder.chain, builder.homes = outer_frame, outer_chain, outer_homes
         reader.regions.loops = outer_loops
     return PyValue(None) if frame.result is None else frame.result

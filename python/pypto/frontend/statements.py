@@ -67,6 +67,8 @@ class Statements:
             except Refused:
                 for name in assigned_names([node]):
                     builder.bind(name, POISON)
+                if isinstance(node, ast.Return):
+                    builder.frame.result = POISON
 
     # Assignments.
 
@@ -256,11 +258,7 @@ class Statements:
             self.read(node.body if condition.value else node.orelse)
             return
         condition = builder.let(condition, node, "cond")
-        builder.frame.conditional += 1
-        try:
-            then, orelse = self.reader.regions.branch(node, self.read)
-        finally:
-            builder.frame.conditional -= 1
+        then, orelse = self.reader.regions.branch(node)
         builder.emit(IfStmt(condition, then, orelse, builder.loc(node)))
 
     def _for(self, node: ast.For) -> None:

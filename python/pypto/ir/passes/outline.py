@@ -55,7 +55,7 @@ def _with_copies_scoped(function: Function) -> Function:
         return [scoped(stmt) for stmt in body]
 
     def scoped(stmt: Stmt) -> Stmt:
-        if isinstance(stmt, OpStmt) and stmt.op == "move":
+        if isinstance(stmt, OpStmt) and stmt.op in ("move", "load"):
             return ScopeStmt(f"{function.name}_copy", None, [stmt], stmt.loc)
         if isinstance(stmt, ForStmt):
             return ForStmt(stmt.var, stmt.start, stmt.stop, stmt.step, stmt.kind, block(stmt.body), stmt.loc)
@@ -199,7 +199,11 @@ class _Outliner:
                     tensors[temporary] = None
                     zero = tuple(index(0) for _ in name.type.shape)
                     if name in unit.exposed:
-                        whole = {"box": name.type.shape, "keep": tuple(range(len(name.type.shape)))}
+                        whole = {
+                            "box": name.type.shape,
+                            "keep": tuple(range(len(name.type.shape))),
+                            "transposed": False,
+                        }
                         before.append(OpStmt("load", name, (temporary, zero, name.type.valid), loc, whole))
                     if inside:
                         after.append(OpStmt("store", None, (name, zero, temporary, name.type.valid), loc))
