@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::mem;
 
 /// Records of one thread between two drains: 1 MiB, touched as far as it is used.
-const RING_RECORDS: usize = if cfg!(test) { 1 << 12 } else { 1 << 15 };
+const RING_RECORDS: usize = 1 << 15;
 /// Threads whose records are kept. Threads may come and go without anybody draining; beyond this many they record nothing.
 const MAX_RINGS: usize = 1024;
 /// Spans kept for a guard that does not drain while others do: 40 MiB.
