@@ -33,20 +33,63 @@ pub(super) enum Param {
 
 /// One instruction. Targets are indices into [`Code::insts`].
 pub(super) enum Inst {
-    Scalar { dst: u32, op: ScalarOp, kind: ScalarType, args: [Operand; 2] },
-    Dim { dst: u32, tensor: u32, axis: u32 },
-    Read { dst: u32, src: Source, index: Vec<Operand> },
-    Write { dst: Source, index: Vec<Operand>, value: Operand },
-    View { dst: u32, src: u32, kind: ViewKind },
-    Create { dst: u32, dims: Vec<Operand>, fill: Option<f64> },
-    Launch { kernel: u32, args: Vec<LaunchArg>, blocks: Operand },
+    Scalar {
+        dst: u32,
+        op: ScalarOp,
+        kind: ScalarType,
+        args: [Operand; 2],
+    },
+    Dim {
+        dst: u32,
+        tensor: u32,
+        axis: u32,
+    },
+    Read {
+        dst: u32,
+        src: Source,
+        index: Vec<Operand>,
+    },
+    Write {
+        dst: Source,
+        index: Vec<Operand>,
+        value: Operand,
+    },
+    View {
+        dst: u32,
+        src: u32,
+        kind: ViewKind,
+    },
+    Create {
+        dst: u32,
+        dims: Vec<Operand>,
+        fill: Option<f64>,
+    },
+    Launch {
+        kernel: u32,
+        args: Vec<LaunchArg>,
+        blocks: Operand,
+    },
     Step(u32),
     Jump(u32),
-    JumpUnless { cond: Operand, target: u32 },
+    JumpUnless {
+        cond: Operand,
+        target: u32,
+    },
     /// Leaves for `exit` unless `count` is before `stop` in the direction of `step`; else `var = count`.
-    LoopTest { count: u32, var: u32, stop: Operand, step: Operand, exit: u32 },
+    LoopTest {
+        count: u32,
+        var: u32,
+        stop: Operand,
+        step: Operand,
+        exit: u32,
+    },
     /// `count += step`, then goes to `head`; to `exit` where the sum overflows.
-    LoopNext { count: u32, step: Operand, head: u32, exit: u32 },
+    LoopNext {
+        count: u32,
+        step: Operand,
+        head: u32,
+        exit: u32,
+    },
 }
 
 /// Memory that one element is read from or written to.

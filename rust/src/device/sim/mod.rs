@@ -52,7 +52,9 @@ impl Device for SimDevice {
         let round = |bytes: u64| bytes.next_multiple_of(64);
         let plan = ScratchPlan {
             tiles: round(lowered.kernels.iter().map(|kernel| kernel.tile_bytes).max().unwrap_or(0)),
-            per_core: round(lowered.kernels.iter().flat_map(|kernel| &kernel.steps).map(step_scratch).max().unwrap_or(0)),
+            per_core: round(
+                lowered.kernels.iter().flat_map(|kernel| &kernel.steps).map(step_scratch).max().unwrap_or(0),
+            ),
         };
         Ok(Box::new(SimExecutable {
             name: program.name.clone(),
@@ -121,7 +123,11 @@ fn estimate(lowered: &Lowered) -> u64 {
     const LONG: u64 = 1_000_000_000;
     let of_code = |code: &Code| {
         let loops = code.insts.iter().any(|inst| matches!(inst, Inst::LoopNext { .. } | Inst::Jump(_)));
-        if loops { LONG } else { code.steps.iter().map(step_ns).fold(code.insts.len() as u64 * 10, u64::saturating_add) }
+        if loops {
+            LONG
+        } else {
+            code.steps.iter().map(step_ns).fold(code.insts.len() as u64 * 10, u64::saturating_add)
+        }
     };
     lowered.kernels.iter().map(of_code).fold(of_code(&lowered.entry), u64::saturating_add)
 }

@@ -298,7 +298,7 @@ static F16_KERNELS: Kernels = Kernels {
 
 /// BF16 in place, for so few rows that memory is the limit; packed, the kernels of [`super::avx512_dot`] do it at twice the speed.
 pub(super) const BF16_IN_PLACE: InPlace =
-    InPlace { family: BF16_FAMILY, rows_below: 3, bytes_up_to: 0, masks: true, stream: &BF16_STREAM };
+    InPlace { family: BF16_FAMILY, rows_below: 5, bytes_up_to: 0, masks: true, stream: &BF16_STREAM };
 
 /// The kernels for operands of type `dtype`. The caller holds an [`super::Isa::Avx512`].
 pub(super) fn kernels(dtype: DType) -> Option<&'static Kernels> {

@@ -103,7 +103,7 @@ pub(super) struct Pack {
     pub width: usize,
     /// `[ceil(k / k_group)][width]` lanes. Missing rows, columns and `k` are filled so that they do not change a sum.
     pub dst: *mut u8,
-    /// Where packing leaves what it found out about each column: [`Kernels::header`] bytes.
+    /// Where packing adds what it found out about each column: [`Family::header`] bytes.
     pub header: *mut u8,
 }
 

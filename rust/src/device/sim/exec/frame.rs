@@ -112,7 +112,9 @@ impl View {
             return Err(format!("reshape of {have} to {shape}; the number of elements must stay the same"));
         }
         if !self.is_contiguous() {
-            return Err("reshape of a tensor view that is not contiguous; reshape the whole tensor, or copy the view".into());
+            return Err(
+                "reshape of a tensor view that is not contiguous; reshape the whole tensor, or copy the view".into()
+            );
         }
         Ok(Self::whole(self.data, &shape))
     }

@@ -297,9 +297,10 @@ impl Run<'_> {
         let mut extents = [0u64; crate::shape::MAX_RANK];
         for (to, &dim) in extents.iter_mut().zip(dims) {
             let dim = frame.int(dim);
-            *to = u64::try_from(dim).ok().filter(|&dim| dim > 0).ok_or_else(|| {
-                format!("create_tensor with an extent of {dim}; every extent must be at least 1")
-            })?;
+            *to = u64::try_from(dim)
+                .ok()
+                .filter(|&dim| dim > 0)
+                .ok_or_else(|| format!("create_tensor with an extent of {dim}; every extent must be at least 1"))?;
         }
         let shape = Shape::new(&extents[..dims.len()]).expect("verified: the rank is bounded");
         let bytes = shape.elements().and_then(|elements| elements.checked_mul(dtype.size() as u64));

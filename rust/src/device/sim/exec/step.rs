@@ -45,13 +45,7 @@ impl Run<'_> {
         self.budget -= work as i64;
         let parts = if self.pool.cores() == 1 && work < 200 * PART_PS { 1 } else { parts(work, rows) };
         if parts == 1 {
-            let run = ChainRun {
-                rows: rows as usize,
-                cols: cols as usize,
-                mems,
-                scalars,
-                scratch: cores[0].scratch,
-            };
+            let run = ChainRun { rows: rows as usize, cols: cols as usize, mems, scalars, scratch: cores[0].scratch };
             // SAFETY: `address` checked every operand against the region; core 0 has its scratch.
             unsafe { step.machine.run(&run) };
         } else {
@@ -65,10 +59,11 @@ impl Run<'_> {
                 // SAFETY: one thread at a time runs as `core`, so its buffers are not shared.
                 let own: &mut CoreBuffers = unsafe { &mut *cores.get().add(core) };
                 own.mems.clear();
-                own.mems.extend(all.get().iter().map(|mem| MemArg {
-                    data: mem.data.wrapping_offset(first as isize * mem.row_stride),
-                    ..*mem
-                }));
+                own.mems.extend(
+                    all.get()
+                        .iter()
+                        .map(|mem| MemArg { data: mem.data.wrapping_offset(first as isize * mem.row_stride), ..*mem }),
+                );
                 let run = ChainRun {
                     rows: (last - first) as usize,
                     cols: cols as usize,
@@ -96,9 +91,8 @@ impl Run<'_> {
         }
         let mut bounced = Vec::new();
         let Buffers { bounce, cores, .. } = &mut *self.buffers;
-        let mut operand = |at: usize, operand: &MemUse, span| {
-            address(operand, span, frame, self.tiles, at, bounce, &mut bounced)
-        };
+        let mut operand =
+            |at: usize, operand: &MemUse, span| address(operand, span, frame, self.tiles, at, bounce, &mut bounced);
         let a = operand(0, &step.a, [m, k])?;
         let b = operand(1, &step.b, [k, n])?;
         let c = operand(2, &step.c, [m, n])?;

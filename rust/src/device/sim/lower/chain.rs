@@ -314,9 +314,7 @@ impl Builder<'_> {
     /// or an index that travels in a float lane survives.
     fn raw_copy(&mut self, node: &Node, member: &Member) -> Option<(Src, Dst)> {
         let (source, dst) = match (&node.op, &member.save) {
-            (NodeOp::Store(spec), None) if spec.dtype == node.dtype => {
-                (node.inputs[0], Mem::Box(spec.clone()))
-            }
+            (NodeOp::Store(spec), None) if spec.dtype == node.dtype => (node.inputs[0], Mem::Box(spec.clone())),
             (NodeOp::Cast(_), Some(save)) if self.nodes[node.inputs[0]].dtype == node.dtype => {
                 if self.readers(member.node).next().is_some() {
                     return None;

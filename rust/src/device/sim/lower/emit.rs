@@ -23,7 +23,8 @@ pub(super) struct Emitter {
 
 impl Emitter {
     pub fn new(function: &Function) -> Self {
-        let homes = function.tiles.iter().map(|tile| Home { bytes: bytes_of(tile), span: None, carried: true }).collect();
+        let homes =
+            function.tiles.iter().map(|tile| Home { bytes: bytes_of(tile), span: None, carried: true }).collect();
         Self { insts: Vec::new(), at: Vec::new(), steps: Vec::new(), homes, loops: Vec::new() }
     }
 
@@ -93,7 +94,8 @@ impl Emitter {
         }
         let assign = |tile: &mut TileMem| tile.home = offsets[tile.home as usize];
         for inst in &mut self.insts {
-            if let Inst::Read { src: Source::Tile(tile, _), .. } | Inst::Write { dst: Source::Tile(tile, _), .. } = inst {
+            if let Inst::Read { src: Source::Tile(tile, _), .. } | Inst::Write { dst: Source::Tile(tile, _), .. } = inst
+            {
                 assign(tile);
             }
         }

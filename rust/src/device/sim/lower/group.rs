@@ -68,7 +68,8 @@ impl Group {
             && self.rows == Some(node.region[0])
             && (width.is_none() || self.cols.is_none() || width == self.cols);
         // A member that would have to broadcast along rows must be finished before.
-        let broadcasts = node.inputs.iter().any(|&input| self.contains(input) && nodes[input].rows == 1 && node.rows > 1);
+        let broadcasts =
+            node.inputs.iter().any(|&input| self.contains(input) && nodes[input].rows == 1 && node.rows > 1);
         // Reductions of a narrow tile and columns of the same group would be taken for each other.
         let reduces_column = matches!(node.op, NodeOp::RowReduce(_)) && nodes[node.inputs[0]].cols == 1;
         let in_order = match &node.op {
@@ -164,9 +165,10 @@ impl Group {
     /// Whether a member, or a load or fill that it reads, depends on a scalar slot.
     pub fn uses_scalar(&self, nodes: &[Node], slot: u32) -> bool {
         self.nodes.iter().any(|&id| {
-            nodes[id].uses_scalar(slot) || nodes[id].inputs.iter().any(|&input| {
-                matches!(nodes[input].op, NodeOp::Load(_) | NodeOp::Fill) && nodes[input].uses_scalar(slot)
-            })
+            nodes[id].uses_scalar(slot)
+                || nodes[id].inputs.iter().any(|&input| {
+                    matches!(nodes[input].op, NodeOp::Load(_) | NodeOp::Fill) && nodes[input].uses_scalar(slot)
+                })
         })
     }
 

@@ -64,8 +64,14 @@ fn unsupported(at: Loc, message: String) -> DeviceError {
 }
 
 fn function(function: &Function, alias: &Alias, isa: Isa) -> Result<Code, DeviceError> {
-    let mut lowering =
-        Lowering { function, alias, isa, out: Emitter::new(function), hidden: function.scalars.len(), loops: Vec::new() };
+    let mut lowering = Lowering {
+        function,
+        alias,
+        isa,
+        out: Emitter::new(function),
+        hidden: function.scalars.len(),
+        loops: Vec::new(),
+    };
     let nothing = FixedBitSet::with_capacity(function.tiles.len());
     lowering.block(&function.body, &nothing, None)?;
     let tile_bytes = lowering.out.layout();
@@ -117,12 +123,7 @@ struct Loop {
 
 impl Lowering<'_> {
     /// Lowers a block. `after` holds the tile slots that are read after it; `at_loop` those at the edges of the innermost loop.
-    fn block(
-        &mut self,
-        body: &[Stmt],
-        after: &FixedBitSet,
-        at_loop: Option<&FixedBitSet>,
-    ) -> Result<(), DeviceError> {
+    fn block(&mut self, body: &[Stmt], after: &FixedBitSet, at_loop: Option<&FixedBitSet>) -> Result<(), DeviceError> {
         // From the end, what is live after each part; then the parts in order.
         let parts = split(body);
         let mut live_after = Vec::with_capacity(parts.len());

@@ -10,9 +10,7 @@ use super::emit::Emitter;
 use super::graph::{END, Graph, Item, Node, NodeId, NodeOp};
 use super::{group::Group, unsupported};
 use crate::device::DeviceError;
-use crate::device::sim::code::{
-    BoxSpec, ChainStep, Extent, Inst, MatMulStep, Mem, MemUse, Source, Step, TileMem,
-};
+use crate::device::sim::code::{BoxSpec, ChainStep, Extent, Inst, MatMulStep, Mem, MemUse, Source, Step, TileMem};
 use crate::dtype::DType;
 use crate::kernels::Isa;
 use crate::kernels::chain::Machine;
@@ -156,11 +154,7 @@ impl Scheduler<'_> {
         })
     }
 
-    fn settle_where(
-        &mut self,
-        pos: usize,
-        condition: impl Fn(&Self, &Node) -> bool,
-    ) -> Result<(), DeviceError> {
+    fn settle_where(&mut self, pos: usize, condition: impl Fn(&Self, &Node) -> bool) -> Result<(), DeviceError> {
         for id in self.waiting.clone() {
             if condition(self, &self.graph.nodes[id]) {
                 self.settle(id, pos)?;
@@ -273,7 +267,9 @@ impl Scheduler<'_> {
         let b_use = self.operand(b, [k, n], pos)?;
         let acc_use = if acc { Some(self.operand(node.inputs[0], [m, n], pos)?) } else { None };
         let (out, c_use) = match self.direct_store(id, &[&a_use, &b_use], acc, pos)? {
-            Some(spec) => (spec.dtype, MemUse { dtype: spec.dtype, mem: Mem::Box(spec), extent: Extent::FULL, write: true }),
+            Some(spec) => {
+                (spec.dtype, MemUse { dtype: spec.dtype, mem: Mem::Box(spec), extent: Extent::FULL, write: true })
+            }
             None => {
                 let home = self.pick_home(id, pos, None);
                 self.places[id] = Some(home);

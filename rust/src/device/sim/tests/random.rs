@@ -191,7 +191,10 @@ impl Generator<'_, '_> {
                     let leave = self.choices.of(&[0, 1]);
                     let leave = at(if leave == 0 { StmtKind::Break } else { StmtKind::Continue });
                     let at_if = self.choices.below(inner.len() + 1);
-                    inner.insert(at_if, at(StmtKind::If { cond: Operand::Var(FLAG), then: vec![leave], orelse: vec![] }));
+                    inner.insert(
+                        at_if,
+                        at(StmtKind::If { cond: Operand::Var(FLAG), then: vec![leave], orelse: vec![] }),
+                    );
                 }
                 let (start, step, var) = (Operand::Int(0), Operand::Int(1), INDEX[self.depth % 2]);
                 body.push(at(StmtKind::For { var, start, stop: count, step, parallel: false, body: inner }));
@@ -314,5 +317,12 @@ fn assemble(body: Vec<Stmt>, twice: bool) -> Program {
     let scalar = ParamKind::Scalar { dtype: DType::I64, baked: false };
     let kinds = TENSORS.iter().map(|&dtype| tensor(dtype)).chain([scalar]);
     let params = kinds.enumerate().map(|(at, kind)| Param { name: format!("p{at}"), kind }).collect();
-    Program { name: "random".into(), files: vec!["random.py".into()], symbols: vec![], params, entry, kernels: vec![kernel] }
+    Program {
+        name: "random".into(),
+        files: vec!["random.py".into()],
+        symbols: vec![],
+        params,
+        entry,
+        kernels: vec![kernel],
+    }
 }

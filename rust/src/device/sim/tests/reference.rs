@@ -343,7 +343,8 @@ fn binary(op: OpCode, a: u32, b: u32, dtype: DType) -> u32 {
 /// The documented order of a sum: see [`crate::kernels::chain::ReduceFn`].
 fn reduce(op: OpCode, row: &[u32], dtype: DType) -> u32 {
     if op == OpCode::RowMax {
-        let (mut rest, lowest) = (row.iter().copied(), if dtype.is_float() { f32::NEG_INFINITY.to_bits() } else { i32::MIN as u32 });
+        let (mut rest, lowest) =
+            (row.iter().copied(), if dtype.is_float() { f32::NEG_INFINITY.to_bits() } else { i32::MIN as u32 });
         let first = rest.next().unwrap_or(lowest);
         return rest.fold(first, |a, b| binary(OpCode::Maximum, a, b, dtype));
     }

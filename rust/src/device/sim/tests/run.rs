@@ -46,7 +46,13 @@ fn from_bytes(bytes: &[u8], dtype: DType) -> Vec<Option<u32>> {
 }
 
 /// Compiles and runs `program` on a chip with `cores` cores; `memory` becomes what the program left.
-pub fn run_on(program: &Program, memory: &mut [Matrix], scalars: &[u64], isa: Isa, cores: usize) -> Result<(), DeviceError> {
+pub fn run_on(
+    program: &Program,
+    memory: &mut [Matrix],
+    scalars: &[u64],
+    isa: Isa,
+    cores: usize,
+) -> Result<(), DeviceError> {
     let device = SimDevice::new(cores, isa);
     let executable = device.compile(program)?;
     let mut buffers: Vec<Vec<u8>> = memory.iter().map(to_bytes).collect();
@@ -67,14 +73,8 @@ pub fn run_on(program: &Program, memory: &mut [Matrix], scalars: &[u64], isa: Is
             // SAFETY: the buffer has these bytes.
             unsafe { std::ptr::copy_nonoverlapping(original.as_ptr(), tensor.data, original.len()) };
         }
-        let launch = Launch {
-            tensors: &tensors,
-            scalars,
-            scratch,
-            workspace: &mut heap,
-            poll: &mut || true,
-            invocation: 1,
-        };
+        let launch =
+            Launch { tensors: &tensors, scalars, scratch, workspace: &mut heap, poll: &mut || true, invocation: 1 };
         // SAFETY: the tests pass matrices that match the parameters.
         unsafe { executable.launch(launch)? };
     }
