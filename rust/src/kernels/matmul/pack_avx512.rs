@@ -111,7 +111,7 @@ unsafe fn pack_along<const FORM: u8>(job: &Pack, found: &mut Found) {
                 let from = row.wrapping_offset(r as isize * src.row_stride).wrapping_add(at * element(FORM));
                 // SAFETY: row `first + r` has `k - at` elements from here on; a prefetch touches nothing.
                 unsafe {
-                    _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(AHEAD_ALONG).cast());
+                    _mm_prefetch::<_MM_HINT_T1>(from.wrapping_add(AHEAD_ALONG).cast());
                     rows[r] = along::<FORM>(from, k - at);
                 }
                 found.see::<FORM>(rows[r]);

@@ -73,7 +73,7 @@ impl Way {
             (Rhs::Packed { data, n_start }, ..) => (packed, Source::Packed { data, n_start }),
         };
         let half = matches!(source, Source::InPlace { .. } | Source::Packed { .. });
-        let (tiles, width, pack_a) = if half && m > family.tiles.len() && m <= family.tall.len() {
+        let (tiles, width, pack_a) = if half && m > family.tiles.len() && m <= family.tall_up_to {
             (family.tall, family.nr / 2, Some(family.pack_a))
         } else {
             match family.strided {
