@@ -43,7 +43,7 @@ def test_different_bindings_nest_and_the_outer_one_stays_visible() -> None:
 def test_an_equal_binding_is_refused_and_the_outer_one_goes_on() -> None:
     with ChipWorker() as outer:
         for second in (outer, ChipWorker(auto_init=False)):
-            with pytest.raises(ValueError, match="already active in an enclosing scope.*Reuse the outer ChipWorker"):
+            with pytest.raises(ValueError, match=r"already active in an enclosing scope.*Reuse the outer ChipWorker"):
                 second.__enter__()
         assert current() is outer
         assert outer.initialized

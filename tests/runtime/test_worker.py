@@ -153,7 +153,7 @@ def test_a_worker_holds_no_compiled_program() -> None:
 
 @pytest.mark.parametrize("level", [0, 1, 3, 4])
 def test_only_level_2_is_one_chip(level: int) -> None:
-    with pytest.raises(ValueError, match="only supports level=2.*DistributedWorker"):
+    with pytest.raises(ValueError, match=r"only supports level=2.*DistributedWorker"):
         ChipWorker(level=level)
 
 

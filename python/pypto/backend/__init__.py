@@ -6,7 +6,7 @@ from pypto.ir.platforms import BackendType
 
 
 def set_backend_type(backend_type: BackendType) -> None:
-    """Accepted for compatibility: one process may compile for any platform, in any order, so there is nothing to lock."""
+    """Accepted for compatibility. One process may compile for any platform, in any order: nothing is locked."""
     if not isinstance(backend_type, BackendType):
         raise TypeError(f"set_backend_type takes a BackendType, got {backend_type!r}")
 

@@ -7,11 +7,13 @@ from collections.abc import Iterable
 
 
 def assigned_names(body: Iterable[ast.stmt]) -> list[str]:
-    """Names that statements assign, at any depth, in order of first appearance. Writes through subscripts are not
-    assignments: they change memory, not what the name means.
+    """Names that statements assign, at any depth, in order of first appearance.
+
+    Writes through subscripts are not assignments: they change memory, not what the name means.
     """
     found: dict[str, None] = {}
-    stack: list[ast.AST] = list(body)[::-1]
+    stack: list[ast.AST] = []
+    stack.extend(reversed(list(body)))
     while stack:
         node = stack.pop()
         if isinstance(node, ast.Name):

@@ -15,7 +15,7 @@ from pypto.frontend.namespace import Namespace
 from pypto.frontend.source import Source
 from pypto.frontend.values import POISON, Poison, Value
 from pypto.ir.diagnostics import Diagnostic, Loc
-from pypto.ir.exprs import Const, Dim, Expr, ScalarVar, Symbol
+from pypto.ir.exprs import Const, Dim, Expr, ScalarOp, ScalarVar, Symbol
 from pypto.ir.nodes import Let, Operand, OpStmt, Stmt, Var
 from pypto.ir.types import ValueType
 from pypto.language.annotations import DynVar
@@ -32,7 +32,8 @@ class Refused(Exception):
 class Frame:
     """One function body being read: the outermost one, or one that is spliced into it.
 
-    `baked` names the scalar parameters whose value was fixed; `conditional` counts the branches and loops around the current statement; `result` is what `return` gave.
+    `where` says in which block a name was last assigned; `baked` names the scalar parameters whose value was fixed;
+    `conditional` counts the branches and loops around the current statement; `result` is what `return` gave.
     """
 
     source: Source
@@ -40,6 +41,7 @@ class Frame:
     names: dict[str, Value] = field(default_factory=dict)
     dynamic: dict[DynVar, Dim] = field(default_factory=dict)
     methods: dict[str, Any] | None = None
+    where: dict[str, list[Stmt]] = field(default_factory=dict)
     baked: frozenset[str] = frozenset()
     result: Value | None = None
     conditional: int = 0
@@ -48,8 +50,8 @@ class Frame:
 class Builder:
     """One function being built.
 
-    `level` is `orchestration` or `kernel`; `pl.at` raises it to `kernel` for its body. `users` counts how many names of the
-    current frame hold a variable, which decides whether the variable may be assigned in place.
+    `level` is `orchestration` or `kernel`; `pl.at` raises it to `kernel` for its body. `users` counts how many
+    names hold a variable, which decides whether the variable may be assigned in place.
     """
 
     def __init__(self, frame: Frame, level: str, name: str, diagnostics: list[Diagnostic], chain: Chain) -> None:
@@ -164,9 +166,9 @@ class Builder:
         if found is None:
             self.fail(
                 "value",
-                f"{var!r} is not an extent of any parameter of {self.frame.source.node.name!r}, so it has no value here",
+                f"{var!r} is no extent of a parameter of {self.frame.source.node.name!r}, so it has no value",
                 node,
-                f"use it in an annotation (pl.Tensor[[{var.name}, ...], ...]) or write x.bind_dynamic(axis, {var.name})",
+                f"use it in an annotation (pl.Tensor[[{var.name}, 64], ..]) or write x.bind_dynamic(0, {var.name})",
             )
         return found
 
@@ -183,8 +185,7 @@ def depends_on_mutable(expr: Expr) -> bool:
     """Whether evaluating `expr` later could give another value."""
     if isinstance(expr, ScalarVar):
         return expr.mutable
-    args = getattr(expr, "args", None)
-    return bool(args) and any(depends_on_mutable(arg) for arg in args)
+    return isinstance(expr, ScalarOp) and any(depends_on_mutable(arg) for arg in expr.args)
 
 
 def usable(builder: Builder, value: Value) -> Value:

@@ -6,10 +6,10 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from pypto.frontend import invoke, scalars
+from pypto.frontend import invoke, scalars, views
 from pypto.frontend.builder import Builder, usable
 from pypto.frontend.rules import RULES
-from pypto.frontend.values import BoundMethod, PyValue, Value, describe, is_scalar
+from pypto.frontend.values import BoundMethod, PyValue, Value, Window, describe, is_scalar
 from pypto.ir.exprs import Const, cast, literal
 from pypto.language.dtypes import DataType
 from pypto.language.jit import JITFunction
@@ -145,15 +145,32 @@ class Calls:
             print(*(_constant_text(expressions.value(argument)) for argument in node.args))
             return PyValue(None)
         if name == "yield_":
-            builder.fail(
-                "unsupported",
-                "pl.yield_ is not supported yet",
-                node.func,
-                "assign the names in the loop instead: their last values are carried",
-            )
+            return self._yield(node)
         if name in _STATEMENT_ONLY:
             builder.fail("syntax", f"pl.{name} is not a value", node, f"write {_STATEMENT_ONLY[name]}")
         builder.fail("unsupported", f"pl.{name} is not supported yet", node.func)
+
+    def _yield(self, node: ast.Call) -> Value:
+        """In an arm of a branch: what the assigned names get. In a loop also: what the next round starts with."""
+        builder, carriers = self.builder, self.reader.regions.carriers
+        if not carriers or (carriers[-1] is not None and not carriers[-1].yields):
+            builder.fail(
+                "syntax",
+                "pl.yield_ outside a branch and outside a loop with init_values",
+                node,
+                "carry values with for i, (a,) in pl.range(n, init_values=(a0,)):, or just assign the names",
+            )
+        given = (usable(builder, self.reader.expressions.value(argument)) for argument in node.args)
+        values = tuple(self._settled(value, node) for value in given)
+        carrier = carriers[-1]
+        if carrier is not None:
+            carrier.yielded = values
+        return values[0] if len(values) == 1 else values
+
+    def _settled(self, value: Value, node: ast.Call) -> Value:
+        if isinstance(value, Window):
+            return views.load_window(self.builder, value, node)
+        return self.builder.let(value, node) if is_scalar(value) else value
 
     def _two(self, what: str, node: ast.Call) -> tuple[Any, Any]:
         arguments = list(node.args) + [keyword.value for keyword in node.keywords]

@@ -64,10 +64,7 @@ class Expressions:
             )
         self._depth += 1
         try:
-            visit = _VISITORS.get(type(node))
-            if visit is None:
-                self._reject(node)
-            return visit(self, node)
+            return _VISITORS.get(type(node), Expressions._reject)(self, node)
         finally:
             self._depth -= 1
 
@@ -75,7 +72,7 @@ class Expressions:
         """The value of an expression that must be a scalar."""
         return scalars.scalar(self.builder, self.value(node), node, what)
 
-    def _reject(self, node: ast.expr) -> Any:
+    def _reject(self, node: ast.expr) -> Value:
         what, hint = _REJECTED.get(type(node), (f"`{type(node).__name__}`", ""))
         self.builder.fail("syntax", f"{what} is not part of the kernel language", node, hint)
 

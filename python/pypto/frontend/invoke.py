@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pypto.frontend import signature
@@ -31,6 +32,18 @@ _REFUSED = {
     "host": ("host functions are not supported yet", ""),
     "extern": ("hand-written device code (@pl.jit.extern) is not supported", ""),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Callee:
+    """A decorated function that is about to be called."""
+
+    name: str
+    source: Source
+    namespace: Namespace
+    methods: dict[str, Any] | None
+    specs: list[ParamSpec]
+    axes: dict[str, signature.Axes]
 
 
 def is_ir_function(obj: object) -> bool:
@@ -75,13 +88,15 @@ def call_function(reader: Reader, obj: Any, node: ast.Call) -> Value:
         namespace = Namespace(fn, reader.library.captures)
         methods = builder.frame.methods if isinstance(decl, FunctionDecl) else None
         specs = signature.specs_of(source, namespace, skip_self=methods is not None)
+        axes = signature.dynamic_axes(source, namespace, specs)
     except KernelError as error:
         builder.diagnostics.extend(error.diagnostics)
         builder.fail("type", f"{decl.__name__!r} cannot be called: its definition was refused", node)
+    callee = Callee(decl.__name__, source, namespace, methods, specs, axes)
     values, nodes = _match(reader, decl.__name__, specs, node)
     if kind == "splice" or builder.level == "kernel":
-        return _splice(reader, decl.__name__, source, namespace, methods, specs, values, node)
-    return _launch(reader, decl.__name__, source, namespace, methods, specs, values, nodes, node)
+        return _splice(reader, callee, values, node)
+    return _launch(reader, callee, values, nodes, node)
 
 
 def _check_name(reader: Reader, decl: Any, node: ast.Call) -> None:
@@ -89,7 +104,7 @@ def _check_name(reader: Reader, decl: Any, node: ast.Call) -> None:
     if isinstance(decl, JITFunction) and isinstance(node.func, ast.Name) and node.func.id != decl.__name__:
         reader.builder.fail(
             "value",
-            f"{node.func.id!r} is another name for {decl.__name__!r}; kernel functions are called by the name of their definition",
+            f"{node.func.id!r} is another name for {decl.__name__!r}; call a function by the name of its definition",
             node.func,
             f"write {decl.__name__}(...)",
         )
@@ -122,63 +137,53 @@ def _match(reader: Reader, name: str, specs: list[ParamSpec], node: ast.Call) ->
     return values, nodes  # type: ignore[return-value]  # none is missing
 
 
-def _splice(
-    reader: Reader,
-    name: str,
-    source: Source,
-    namespace: Namespace,
-    methods: dict[str, Any] | None,
-    specs: list[ParamSpec],
-    values: list[Value],
-    node: ast.Call,
-) -> Value:
+def _splice(reader: Reader, callee: Callee, values: list[Value], node: ast.Call) -> Value:
     """Reads the callee's body in place, with its own names."""
     builder = reader.builder
-    frame = Frame(source, namespace, methods=methods)
+    frame = Frame(callee.source, callee.namespace, methods=callee.methods)
     outer_frame, outer_chain, outer_homes = builder.frame, builder.chain, builder.homes
     here = builder.loc(node)
-    builder.frame, builder.chain, builder.homes = frame, (*outer_chain, (name, here)), {}
+    builder.frame, builder.chain, builder.homes = frame, (*outer_chain, (callee.name, here)), {}
     outer_loops, reader.regions.loops = reader.regions.loops, []
     try:
-        signature.bind_dynamic_extents(builder, source, specs, values)
-        for spec, value in zip(specs, values, strict=True):
+        signature.bind_dynamic_extents(builder, callee.axes, callee.specs, values)
+        for spec, value in zip(callee.specs, values, strict=True):
             builder.bind(spec.name, value)
-        reader.statements.read(source.node.body)
+        reader.statements.read(callee.source.node.body)
+    finally:
         for bound in list(frame.names):
             builder.unbind(bound)
-    finally:
         builder.frame, builder.chain, builder.homes = outer_frame, outer_chain, outer_homes
         reader.regions.loops = outer_loops
     return PyValue(None) if frame.result is None else frame.result
 
 
-def _launch(
-    reader: Reader,
-    name: str,
-    source: Source,
-    namespace: Namespace,
-    methods: dict[str, Any] | None,
-    specs: list[ParamSpec],
-    values: list[Value],
-    nodes: list[ast.expr],
-    node: ast.Call,
-) -> Value:
+def _launch(reader: Reader, callee: Callee, values: list[Value], nodes: list[ast.expr], node: ast.Call) -> Value:
     """Specialises the callee for these arguments and launches it."""
     from pypto.frontend.functions import build
 
     builder = reader.builder
     arguments: list[Var | Expr] = []
     baked: dict[str, Const] = {}
-    for spec, value, argument in zip(specs, values, nodes, strict=True):
-        arguments.append(_argument(reader, name, spec, value, argument))
+    for spec, value, argument in zip(callee.specs, values, nodes, strict=True):
+        arguments.append(_argument(reader, callee.name, spec, value, argument))
         if isinstance(argument, ast.Name) and argument.id in builder.frame.baked and isinstance(value, Const):
             baked[spec.name] = value
-    resolved = signature.resolve(source, namespace, specs, arguments, baked)
+    resolved = signature.resolve(callee.namespace, callee.specs, callee.axes, arguments, baked)
     kernel = reader.library.kernels.get(resolved.key)
     if kernel is None:
-        chain = (*builder.chain, (name, builder.loc(node)))
+        chain = (*builder.chain, (callee.name, builder.loc(node)))
         kernel = build(
-            reader.library, name, FunctionType.InCore, source, namespace, specs, resolved, baked, methods, chain
+            reader.library,
+            callee.name,
+            FunctionType.InCore,
+            callee.source,
+            callee.namespace,
+            callee.specs,
+            resolved,
+            baked,
+            callee.methods,
+            chain,
         )
         reader.library.kernels[resolved.key] = kernel
     passed = list(arguments)
@@ -198,7 +203,7 @@ def _launch(
                     returned.name,
                 )
             )
-        results.append(passed[position])  # type: ignore[arg-type]  # a tensor variable
+        results.append(passed[position])
     builder.emit(CallStmt(kernel, tuple(passed), index(1), builder.loc(node)))
     if not results:
         return PyValue(None)
@@ -213,7 +218,7 @@ def _argument(reader: Reader, name: str, spec: ParamSpec, value: Value, node: as
         if spec.dtype is not None and (value.dtype.is_float, value.dtype.is_bool) != (
             spec.dtype.is_float,
             spec.dtype.is_bool,
-        ):  # type: ignore[union-attr]
+        ):
             if isinstance(value, Const) and spec.dtype.is_float and not value.dtype.is_bool:
                 return cast(value, spec.dtype)
             builder.fail(
@@ -222,7 +227,7 @@ def _argument(reader: Reader, name: str, spec: ParamSpec, value: Value, node: as
                 node,
                 f"convert it: pl.cast(x, pl.{spec.dtype.name})",
             )
-        return value  # type: ignore[return-value]  # a scalar
+        return value
     if isinstance(value, Window) or not isinstance(value, Var):
         builder.fail("type", f"{name}(): {spec.name!r} is a tensor, got {describe(value)}", node)
     if isinstance(value.type, TileType):

@@ -40,9 +40,9 @@ class Namespace:
     def __init__(self, fn: Callable[..., Any], captures: Captures) -> None:
         self.fn = fn
         self.captures = captures
-        self.globals: dict[str, Any] = fn.__globals__  # type: ignore[attr-defined]
-        closure = fn.__closure__ or ()  # type: ignore[attr-defined]
-        self.cells = dict(zip(fn.__code__.co_freevars, closure, strict=True))  # type: ignore[attr-defined]
+        self.globals: dict[str, Any] = fn.__globals__
+        closure = fn.__closure__ or ()
+        self.cells = dict(zip(fn.__code__.co_freevars, closure, strict=True))
 
     def peek(self, name: str) -> Any:
         """What `name` means now, or `MISSING`."""

@@ -10,11 +10,11 @@ from pypto.frontend.functions import build
 from pypto.frontend.invoke import is_launchable
 from pypto.frontend.library import Library
 from pypto.frontend.namespace import Namespace
-from pypto.frontend.signature import resolve, specs_of
+from pypto.frontend.signature import dynamic_axes, resolve, specs_of
 from pypto.frontend.source import Source, read
 from pypto.ir.diagnostics import Diagnostic, error_for
 from pypto.ir.effects import written_params
-from pypto.ir.exprs import Expr, ScalarVar, index
+from pypto.ir.exprs import Expr, ScalarVar, Symbol, index
 from pypto.ir.nodes import CallStmt, Function, Param, Program, Var
 from pypto.ir.types import TensorType
 from pypto.language.annotations import DynVar
@@ -84,7 +84,7 @@ def _build_decl(library: Library, decl: FunctionDecl, methods: dict[str, Any] | 
         kind = (
             FunctionType.InCore if computes_outside_scopes(source, namespace, methods) else FunctionType.Orchestration
         )
-    signature = resolve(source, namespace, specs, arguments, {})
+    signature = resolve(namespace, specs, dynamic_axes(source, namespace, specs), arguments, {})
     return build(library, decl.__name__, kind, source, namespace, specs, signature, {}, methods)
 
 
@@ -113,7 +113,7 @@ def annotated_arguments(source: Source, specs: list[ParamSpec]) -> list[Var | Ex
 
 
 def computes_outside_scopes(source: Source, namespace: Namespace, methods: dict[str, Any] | None) -> bool:
-    """Whether an opaque function is itself a kernel: it computes, and neither opens a scope nor calls other functions."""
+    """Whether an opaque function is a kernel itself: it computes, opens no scope and calls no function."""
     computes = False
     for node in ast.walk(source.node):
         if not isinstance(node, ast.Call):
@@ -142,31 +142,21 @@ def wrap_kernel_entry(program: Program) -> None:
     kernel = program.entry
     if not kernel.kind.is_kernel:
         return
+    copies = {param.var: _copy(param.var) for param in kernel.params}
     params = [
-        Param(param.name, _copy(param.var), param.direction, param.loc, param.declared, param.baked)
+        Param(param.name, copies[param.var], param.direction, param.loc, param.declared, param.baked)
         for param in kernel.params
     ]
-    launch = CallStmt(kernel, tuple(param.var for param in params), index(1), kernel.loc)
-    returns = [
-        params[position].var
-        for var in kernel.returns
-        for position, param in enumerate(kernel.params)
-        if param.var is var
-    ]
+    launch = CallStmt(kernel, tuple(copies.values()), index(1), kernel.loc)
+    returns = [copy for var in kernel.returns if isinstance(copy := copies[var.resolve()], Var)]
     name = f"{kernel.name}_entry"
     program.functions[name] = Function(
-        name,
-        FunctionType.Orchestration,
-        params,
-        [launch],
-        returns,
-        kernel.loc,
-        kernel.symbols,  # type: ignore[arg-type]  # tensors
+        name, FunctionType.Orchestration, params, [launch], returns, kernel.loc, kernel.symbols
     )
     program.entry_name = name
 
 
-def _copy(var: Var | ScalarVar) -> Var | ScalarVar:
+def _copy(var: Var | ScalarVar | Symbol) -> Var | ScalarVar:
     return Var(var.name, var.type, var.loc) if isinstance(var, Var) else ScalarVar(var.name, var.dtype)
 
 
@@ -184,7 +174,8 @@ def check_outputs(function: Function) -> None:
             "codegen",
             f"nothing writes the Out parameter {param.name!r}",
             param.loc,
-            f"`{param.name} = ...` only rebinds the name; write {param.name}[:] = x, or {param.name} = pl.store(x, offsets, {param.name})",
+            f"`{param.name} = ...` only rebinds the name; write {param.name}[:] = x, or "
+            f"{param.name} = pl.store(x, offsets, {param.name})",
         )
         for param in function.params
         if param.declared and param.direction == "Out" and isinstance(param.var, Var) and param.var not in written

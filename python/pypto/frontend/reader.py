@@ -41,6 +41,7 @@ class Reader:
                 if isinstance(func, ast.Name) and is_launchable(frame.namespace.peek(func.id)):
                     return True
                 if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == "self":
-                    if frame.methods is not None and is_launchable(frame.methods.get(func.attr)):
+                    method = None if frame.methods is None else frame.methods.get(func.attr)
+                    if is_launchable(method):
                         return True
         return False

@@ -27,7 +27,7 @@ _ELEMENTWISE: Final = {"add": "pl.add", "sub": "pl.sub", "mul": "pl.mul", "div":
 def scalar(builder: Builder, value: Value, node: ast.AST, what: str) -> Expr:
     """`value` as a scalar, or an error that says what stands there instead."""
     if is_scalar(value):
-        return value  # type: ignore[return-value]
+        return value
     builder.fail("type", f"{what} must be a scalar, got {describe(value)}", node)
 
 
@@ -77,8 +77,8 @@ def arithmetic(builder: Builder, op: str, symbol: str, lhs: Value, rhs: Value, n
         wrong = lhs if not is_scalar(lhs) else rhs
         hint = f"write {_ELEMENTWISE[op]}(a, b)" if op in _ELEMENTWISE else ""
         builder.fail("type", f"{symbol!r} works on scalars, got {describe(wrong)}", node, hint)
-    a: Expr = lhs  # type: ignore[assignment]
-    b: Expr = rhs  # type: ignore[assignment]
+    a: Expr = lhs
+    b: Expr = rhs
     if a.dtype.is_bool and b.dtype.is_bool:
         builder.fail("type", f"{symbol!r} works on numbers, got two truth values", node, "use `and`, `or`, `not`")
     dtype = promote(a.dtype, b.dtype)

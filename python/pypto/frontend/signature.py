@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from pypto.frontend.annotations import ParamSpec, read_params
 from pypto.frontend.builder import Builder
@@ -19,10 +19,13 @@ from pypto.ir.types import TensorType
 from pypto.language.annotations import DynVar
 from pypto.language.dtypes import DataType
 
+Axes: TypeAlias = dict[int, DynVar]
+"""The dynamic extents of one parameter, by axis."""
+
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Types of the parameters (a dtype for a scalar), extents by dynamic variable, and the key of the specialisation."""
+    """Types of the parameters (a dtype for a scalar), dynamic extents, and the key of the specialisation."""
 
     types: tuple[TensorType | DataType, ...]
     dynamic: dict[DynVar, Dim]
@@ -35,9 +38,13 @@ def specs_of(source: Source, namespace: Namespace, skip_self: bool) -> list[Para
     return read_params(source, namespace, skip_self)
 
 
-def bound_axes(source: Source, namespace: Namespace) -> dict[str, dict[int, DynVar]]:
-    """What `x.bind_dynamic(axis, M)` statements of a function say: by parameter, by axis."""
-    found: dict[str, dict[int, DynVar]] = {}
+def dynamic_axes(source: Source, namespace: Namespace, specs: list[ParamSpec]) -> dict[str, Axes]:
+    """Which extents are dynamic: by annotation, or by `x.bind_dynamic(axis, M)` statements."""
+    found: dict[str, Axes] = {}
+    for spec in specs:
+        axes = {axis: dim for axis, dim in enumerate(spec.shape or ()) if isinstance(dim, DynVar)}
+        if axes:
+            found[spec.name] = axes
     problems: list[Diagnostic] = []
     for stmt in source.node.body:
         call = stmt.value if isinstance(stmt, ast.Expr) else None
@@ -47,18 +54,8 @@ def bound_axes(source: Source, namespace: Namespace) -> dict[str, dict[int, DynV
             or call.func.attr != "bind_dynamic"
         ):
             continue
-        owner = call.func.value
-        arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
-        variable = (
-            namespace.find(arguments[1].id) if len(arguments) == 2 and isinstance(arguments[1], ast.Name) else MISSING
-        )
-        axis = arguments[0] if arguments else None
-        if (
-            not isinstance(owner, ast.Name)
-            or not isinstance(variable, DynVar)
-            or not isinstance(axis, ast.Constant)
-            or not isinstance(axis.value, int)
-        ):
+        bound = _binding(call, namespace)
+        if bound is None:
             problems.append(
                 Diagnostic(
                     "type",
@@ -67,77 +64,91 @@ def bound_axes(source: Source, namespace: Namespace) -> dict[str, dict[int, DynV
                     'M = pl.dynamic("M") at module level, then x.bind_dynamic(0, M)',
                 )
             )
-            continue
-        found.setdefault(owner.id, {})[axis.value] = variable
+        else:
+            found.setdefault(bound[0], {})[bound[1]] = bound[2]
     if problems:
         raise error_for(problems)
     return found
 
 
-def resolve(
-    source: Source, namespace: Namespace, specs: list[ParamSpec], arguments: list[Var | Expr], baked: dict[str, Const]
-) -> Signature:
-    """The types of parameters for these arguments. Declared extents win over those of the arguments."""
-    bound = bound_axes(source, namespace)
-    symbols: list[Symbol] = []
-    dynamic: dict[DynVar, Dim] = {}
-    named: dict[str, Symbol] = {}
-    by_value: dict[Any, Symbol] = {}
-    types: list[TensorType | DataType] = []
-    key: list[Hashable] = [namespace.fn]
+def _binding(call: ast.Call, namespace: Namespace) -> tuple[str, int, DynVar] | None:
+    assert isinstance(call.func, ast.Attribute), "checked by the caller"
+    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    if len(arguments) != 2 or not isinstance(call.func.value, ast.Name):
+        return None
+    axis, name = arguments
+    variable = namespace.find(name.id) if isinstance(name, ast.Name) else MISSING
+    if not isinstance(axis, ast.Constant) or not isinstance(axis.value, int) or not isinstance(variable, DynVar):
+        return None
+    return call.func.value.id, axis.value, variable
 
-    def symbol(name: str) -> Symbol:
-        made = Symbol(name)
-        symbols.append(made)
-        return made
 
-    def declared(variable: DynVar) -> Dim:
-        if variable not in dynamic:
-            if variable.name not in named or type(variable) is DynVar:
-                named[variable.name] = symbol(variable.name)
-            dynamic[variable] = named[variable.name]
-        return dynamic[variable]
+class _Symbols:
+    """Hands out one symbol per dynamic extent of a function."""
 
-    def of_argument(dim: Dim, label: str) -> Dim:
+    def __init__(self) -> None:
+        self.all: list[Symbol] = []
+        self.dynamic: dict[DynVar, Dim] = {}
+        self._by_value: dict[Hashable, Symbol] = {}
+
+    def declared(self, variable: DynVar) -> Symbol:
+        """The symbol of a dynamic variable; equal objects are equal extents, arithmetic on them is compared by text."""
+        value: Hashable = variable if type(variable) is DynVar else variable.name
+        symbol = self._of(value, variable.name)
+        self.dynamic[variable] = symbol
+        return symbol
+
+    def passed(self, dim: Dim, label: str) -> Dim:
+        """The extent of an argument: itself where it is static, else one symbol per provably equal extents."""
         if isinstance(dim, int):
             return dim
         terms, constant = linear(of_dim(dim))
-        value = (frozenset(terms.items()), constant)
-        if value not in by_value:
-            by_value[value] = symbol(label)
-        return by_value[value]
+        return self._of((frozenset(terms.items()), constant), label)
 
+    def _of(self, value: Hashable, label: str) -> Symbol:
+        if value not in self._by_value:
+            self._by_value[value] = Symbol(label)
+            self.all.append(self._by_value[value])
+        return self._by_value[value]
+
+
+def resolve(
+    namespace: Namespace,
+    specs: list[ParamSpec],
+    axes: dict[str, Axes],
+    arguments: list[Var | Expr],
+    baked: dict[str, Const],
+) -> Signature:
+    """The types of parameters for these arguments. Declared extents win over those of the arguments."""
+    symbols = _Symbols()
+    types: list[TensorType | DataType] = []
+    key: list[Hashable] = [namespace.fn]
     for spec, argument in zip(specs, arguments, strict=True):
         if not isinstance(argument, Var):
             dtype = spec.dtype or argument.dtype
             types.append(dtype)
             key.append((dtype.name, baked[spec.name].value if spec.name in baked else None))
             continue
-        have = argument.tensor
-        axes = bound.get(spec.name, {})
+        have, dynamic = argument.tensor, axes.get(spec.name, {})
         shape: list[Dim] = []
-        for axis, dim in enumerate(spec.shape if spec.shape is not None else have.shape):
-            if axis in axes:
-                shape.append(declared(axes[axis]))
-            elif isinstance(dim, DynVar):
-                shape.append(declared(dim))
+        for axis, dim in enumerate(have.shape if spec.shape is None else spec.shape):
+            if axis in dynamic:
+                shape.append(symbols.declared(dynamic[axis]))
             else:
-                shape.append(of_argument(dim, f"{spec.name}_{axis}"))
-        types.append(TensorType(tuple(shape), spec.dtype or have.dtype, have.layout))
-        key.append(
-            (types[-1].dtype.name, tuple(dim if isinstance(dim, int) else symbols.index(dim) + 0.5 for dim in shape))
-        )  # type: ignore[union-attr, arg-type]
-    return Signature(tuple(types), dynamic, tuple(symbols), tuple(key))
+                shape.append(symbols.passed(dim, f"{spec.name}_{axis}"))
+        type = TensorType(tuple(shape), spec.dtype or have.dtype, have.layout)
+        types.append(type)
+        # A symbol's number stands for it: kernels whose extents are equal in the same places are the same kernel.
+        numbers = tuple(dim if isinstance(dim, int) else f"#{symbols.all.index(dim)}" for dim in shape)  # type: ignore[arg-type]
+        key.append((type.dtype.name, numbers))
+    return Signature(tuple(types), symbols.dynamic, tuple(symbols.all), tuple(key))
 
 
-def bind_dynamic_extents(builder: Builder, source: Source, specs: list[ParamSpec], values: list[Value]) -> None:
+def bind_dynamic_extents(builder: Builder, axes: dict[str, Axes], specs: list[ParamSpec], values: list[Value]) -> None:
     """In a spliced function a dynamic variable is the extent of the argument that carries it."""
-    bound = bound_axes(source, builder.frame.namespace)
     for spec, value in zip(specs, values, strict=True):
-        if not isinstance(value, (Var, Window)):
-            continue
-        shape = value.type.shape if isinstance(value, Var) else value.shape
-        axes: dict[int, Any] = dict(enumerate(spec.shape or ())) | bound.get(spec.name, {})
-        for axis, variable in axes.items():
-            if isinstance(variable, DynVar) and axis < len(shape):
-                builder.frame.dynamic.setdefault(variable, shape[axis])
+        if isinstance(value, (Var, Window)):
+            shape: tuple[Any, ...] = value.type.shape if isinstance(value, Var) else value.shape
+            for axis, variable in axes.get(spec.name, {}).items():
+                if axis < len(shape):
+                    builder.frame.dynamic.setdefault(variable, shape[axis])

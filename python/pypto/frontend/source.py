@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import linecache
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,6 +31,9 @@ class Source:
         line = getattr(node, "lineno", 1)
         col = getattr(node, "col_offset", 0)
         end = getattr(node, "end_col_offset", 0) if getattr(node, "end_lineno", line) == line else 0
+        if not self.text.isascii():  # the parser counts columns in UTF-8 bytes
+            encoded = linecache.getline(self.file, line + self.offset).encode()
+            col, end = (len(encoded[:count].decode(errors="ignore")) for count in (col, end or 0))
         return Loc(self.file, line + self.offset, col, end or 0)
 
 
@@ -45,7 +49,7 @@ def read(fn: Callable[..., Any]) -> Source:
 
 
 def _read(fn: Callable[..., Any]) -> Source:
-    code = fn.__code__  # type: ignore[attr-defined]
+    code = fn.__code__
     place = Loc(code.co_filename, code.co_firstlineno, 0)
     try:
         lines, first = inspect.getsourcelines(fn)
@@ -56,7 +60,7 @@ def _read(fn: Callable[..., Any]) -> Source:
                     "syntax",
                     f"the source of {fn.__name__!r} cannot be read: {error}",
                     place,
-                    "kernels are read from their source: define them in a file, not in a string given to exec() or at the prompt",
+                    "define kernels in a file, not at the prompt or in a string given to exec()",
                 )
             ]
         ) from None

@@ -6,12 +6,13 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from pypto.frontend import annotations, loops, scalars, scopes, views
+from pypto.frontend import loops, scalars, scopes, views
+from pypto.frontend.annotations import check_local
 from pypto.frontend.assigned import assigned_names
 from pypto.frontend.builder import Builder, Refused, usable
 from pypto.frontend.rules.base import tile_value
 from pypto.frontend.rules.transfer import write_tile
-from pypto.frontend.values import POISON, PyValue, Value, Window, describe, is_scalar
+from pypto.frontend.values import NONE, POISON, PyValue, Value, Window, describe, is_scalar, same_type
 from pypto.ir.exprs import Const, Expr, ScalarVar, Symbol
 from pypto.ir.nodes import BreakStmt, ContinueStmt, IfStmt, Let, OpStmt, Var
 from pypto.ir.types import TileType, same_box, same_valid
@@ -45,7 +46,7 @@ class Statements:
         self.builder: Builder = reader.builder
 
     def read(self, body: list[ast.stmt]) -> None:
-        """Reads statements in order. A refused one is reported, what it assigns becomes unknown, and reading goes on."""
+        """Reads statements in order. A refused one is reported, what it assigns becomes unknown, the rest is read."""
         builder = self.builder
         for node in body:
             if builder.frame.result is not None:
@@ -66,6 +67,8 @@ class Statements:
             except Refused:
                 for name in assigned_names([node]):
                     builder.bind(name, POISON)
+                if isinstance(node, ast.Return):
+                    builder.frame.result = POISON
 
     # Assignments.
 
@@ -82,7 +85,7 @@ class Statements:
         value = self.reader.expressions.value(node.value)
         self.assign(node.target, value, node)
         if isinstance(node.target, ast.Name):
-            annotations.check_local(self.reader, node.annotation, self.builder.frame.names[node.target.id], node)
+            check_local(self.reader, node.annotation, self.builder.frame.names[node.target.id], node)
 
     def _augmented(self, node: ast.AugAssign) -> None:
         target = ast.unparse(node.target)
@@ -129,27 +132,35 @@ class Statements:
         builder = self.builder
         if isinstance(value, Window):
             value = views.load_window(builder, value, node)
+        self._keep_type(name, value, node)
         if is_scalar(value):
-            self._assign_scalar(name, value, node)  # type: ignore[arg-type]  # a scalar
+            self._assign_scalar(name, value, node)
             return
-        old = builder.frame.names.get(name)
         if isinstance(value, Var):
-            if isinstance(old, Var) and isinstance(old.type, TileType) and isinstance(value.type, TileType):
-                if not same_box(old.type, value.type) and name in builder.homes:
-                    builder.fail(
-                        "type",
-                        f"{name!r} is {describe(old)} and cannot become {describe(value)}",
-                        node,
-                        "a name keeps its type; use another name",
-                    )
             value = self._settle(name, value)
-        elif isinstance(value, PyValue) and value.obj is None and isinstance(node, ast.Assign):
-            if isinstance(node.value, ast.Call):
-                builder.fail("type", f"{ast.unparse(node.value.func)}(...) has no result", node.value)
+        elif value == NONE and isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            builder.fail("type", f"{ast.unparse(node.value.func)}(...) has no result", node.value)
         builder.bind(name, value)
 
+    def _keep_type(self, name: str, value: Value, node: ast.stmt) -> None:
+        """Refuses another type for a name that was assigned in this block, or whose value is carried out of it.
+
+        Blocks side by side may use one name for different things: that is common, and never ambiguous.
+        """
+        builder = self.builder
+        where, builder.frame.where[name] = builder.frame.where.get(name), builder.block
+        old = builder.frame.names.get(name)
+        if old is None or (where is not builder.block and name not in builder.homes) or same_type(old, value):
+            return
+        builder.fail(
+            "type",
+            f"{name!r} is {describe(old)} and cannot become {describe(value)}",
+            node,
+            "a name keeps its type; use another name",
+        )
+
     def _settle(self, name: str, value: Var) -> Var:
-        """The variable for a tile that `name` now means: its home, where the statement just read can assign that directly."""
+        """The variable that `name` now means: its home, where the statement just read can assign that directly."""
         builder = self.builder
         last = builder.block[-1] if builder.block else None
         fresh = (
@@ -170,13 +181,6 @@ class Statements:
         builder = self.builder
         home = builder.homes.get(name)
         if isinstance(home, ScalarVar):
-            if (value.dtype.is_float, value.dtype.is_bool) != (home.dtype.is_float, home.dtype.is_bool):
-                builder.fail(
-                    "type",
-                    f"{name!r} is a {home.dtype} scalar and cannot become a {value.dtype} scalar",
-                    node,
-                    "a name keeps its type; use another name",
-                )
             builder.emit(Let(home, value, builder.loc(node)))
             builder.bind(name, home)
             return
@@ -254,11 +258,7 @@ class Statements:
             self.read(node.body if condition.value else node.orelse)
             return
         condition = builder.let(condition, node, "cond")
-        builder.frame.conditional += 1
-        try:
-            then, orelse = self.reader.regions.branch(node, self.read)
-        finally:
-            builder.frame.conditional -= 1
+        then, orelse = self.reader.regions.branch(node)
         builder.emit(IfStmt(condition, then, orelse, builder.loc(node)))
 
     def _for(self, node: ast.For) -> None:

@@ -12,12 +12,14 @@ from pypto.ir.nodes import Function, Program
 
 def parse_function(text: str, filename: str) -> Function:
     """The IR of the single `@pl.function` in `text`."""
-    return _single(text, filename, Function, "function")
+    found: Function = _single(text, filename, Function, "function")
+    return found
 
 
 def parse_program(text: str, filename: str) -> Program:
     """The IR of the single `@pl.program` in `text`."""
-    return _single(text, filename, Program, "program")
+    found: Program = _single(text, filename, Program, "program")
+    return found
 
 
 def _single(text: str, filename: str, kind: type, what: str) -> Any:

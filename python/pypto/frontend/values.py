@@ -6,10 +6,11 @@ Scalars are `ir` expressions, tensors and tiles are `ir.Var`s; the classes here 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from pypto.ir.exprs import Const, Dim, Expr, ScalarOp, ScalarVar, Symbol
 from pypto.ir.nodes import Var
+from pypto.ir.types import same_extents
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +59,24 @@ SCALARS = (Const, Symbol, ScalarVar, ScalarOp)
 Value: TypeAlias = Expr | Var | Window | PyValue | BoundMethod | Poison | tuple[Any, ...]
 
 
-def is_scalar(value: Value) -> bool:
+def is_scalar(value: Value | None) -> TypeGuard[Expr]:
     """Whether a value is a scalar."""
     return isinstance(value, SCALARS)
+
+
+def same_type(a: Value, b: Value) -> bool:
+    """Whether a name may change from one value to the other.
+
+    Integers of any width are one type; validity is no part of it; device memory and an on-chip value of equal shape and
+    dtype are both "the tensor" to an author.
+    """
+    if is_scalar(a) and is_scalar(b):
+        return (a.dtype.is_float, a.dtype.is_bool) == (b.dtype.is_float, b.dtype.is_bool)
+    if isinstance(a, Var) and isinstance(b, Var):
+        if a.is_tensor != b.is_tensor and not all(isinstance(dim, int) for dim in (*a.type.shape, *b.type.shape)):
+            return False  # only device memory of static shape can be loaded to become an on-chip value
+        return a.type.dtype is b.type.dtype and same_extents(a.type.shape, b.type.shape)
+    return not (is_scalar(a) or is_scalar(b) or isinstance(a, Var) or isinstance(b, Var)) or POISON in (a, b)
 
 
 def describe(value: Value) -> str:

@@ -152,9 +152,9 @@ def check_box(builder: Builder, owner: Var, offsets: tuple[Expr, ...], valid: tu
 def view_of(builder: Builder, window: Window, node: ast.AST) -> Var:
     """An alias of the box (whole axes that cover the tensor are the tensor itself)."""
     base = window.base
-    whole = all(isinstance(offset, Const) and offset.value == 0 for offset in window.offsets)
+    at_origin = all(isinstance(offset, Const) and offset.value == 0 for offset in window.offsets)
     if (
-        whole
+        at_origin
         and len(window.keep) == len(base.type.shape)
         and all(same(a, b) for a, b in zip(window.extents, base.type.shape, strict=True))
     ):
@@ -163,8 +163,8 @@ def view_of(builder: Builder, window: Window, node: ast.AST) -> Var:
     return builder.op("slice", type, (base, window.offsets, window.extents), node, {"keep": window.keep}, base.name)
 
 
-def load_window(builder: Builder, window: Window, node: ast.AST) -> Var:
-    """The box as an on-chip value: a snapshot."""
+def load_window(builder: Builder, window: Window, node: ast.AST, transposed: bool = False) -> Var:
+    """The box as an on-chip value: a snapshot. `transposed` swaps the two axes that remain, on the way."""
     shape = tuple(window.extents[axis] for axis in window.keep)
     for extent in shape:
         if not isinstance(extent, int):
@@ -172,19 +172,25 @@ def load_window(builder: Builder, window: Window, node: ast.AST) -> Var:
                 "value",
                 "an on-chip value has a static shape, and the extent of this slice is only known at run time",
                 node,
-                "slice a constant number of elements, x[i : i + 16], or pl.slice(x, [16, ...], [i, ...], valid_shape=[n, ...])",
+                "slice a constant number, x[i : i + 16], or say what is valid: pl.slice(x, [16], [i], valid_shape=[n])",
             )
     valid = tuple(window.valid[axis] for axis in window.keep)
+    if transposed:
+        shape, valid = shape[::-1], valid[::-1]
     type = TileType(shape, window.base.type.dtype, valid, tensor_level=True)  # type: ignore[arg-type]  # checked above
-    attrs = {"box": window.extents, "keep": window.keep}
+    attrs = {"box": window.extents, "keep": window.keep, "transposed": transposed}
     return builder.op("load", type, (window.base, window.offsets, window.valid), node, attrs, window.base.name)
+
+
+def whole(tensor: Var) -> Window:
+    """A tensor as the box that covers it."""
+    shape = tensor.type.shape
+    return Window(tensor, tuple(index(0) for _ in shape), shape, shape, tuple(range(len(shape))))
 
 
 def load_whole(builder: Builder, tensor: Var, node: ast.AST) -> Var:
     """A whole tensor as an on-chip value."""
-    shape = tensor.type.shape
-    zero = tuple(index(0) for _ in shape)
-    return load_window(builder, Window(tensor, zero, shape, shape, tuple(range(len(shape)))), node)
+    return load_window(builder, whole(tensor), node)
 
 
 def clamp(

@@ -18,6 +18,7 @@ from pypto.ir.nodes import Function, Program
 from pypto.ir.param_info import ParamDirection, ParamInfo
 from pypto.ir.pass_manager import (
     DiagnosticCheck,
+    DiagnosticCheckSet,
     DiagnosticPhase,
     MemoryPlanner,
     OptimizationStrategy,
@@ -34,6 +35,7 @@ __all__ = [
     "CompiledProgram",
     "Diagnostic",
     "DiagnosticCheck",
+    "DiagnosticCheckSet",
     "DiagnosticPhase",
     "Function",
     "KernelError",

@@ -28,11 +28,17 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_sidecar(directory: Path) -> dict[str, Any]:
-    """The metadata of a compiled directory. `FileNotFoundError` where there is none, `ValueError` where it is malformed."""
+    """The metadata of a compiled directory.
+
+    Raises:
+        FileNotFoundError: There is none.
+        ValueError: It is malformed; the text names the file and what to do.
+    """
     path = directory / SIDECAR
     if not path.is_file():
         raise FileNotFoundError(
-            f"{path} does not exist: {directory} holds no compiled program. Compile one into it with ir.compile(program, output_dir=...)"
+            f"{path} does not exist: {directory} holds no compiled program. "
+            "Compile one into it with ir.compile(program, output_dir=...)"
         )
     try:
         meta = json.loads(path.read_text())
@@ -61,7 +67,7 @@ def read_program(directory: Path) -> dict[str, Any]:
     path = directory / PROGRAM
     if not path.is_file():
         raise FileNotFoundError(
-            f"{path} does not exist: the directory is incomplete. Recompile with ir.compile(program, output_dir=...)"
+            f"{path} does not exist, the directory is incomplete. Recompile with ir.compile(program, output_dir=...)"
         )
     try:
         program = json.loads(path.read_text())

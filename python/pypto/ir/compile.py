@@ -43,9 +43,9 @@ def compile(
 ) -> CompiledProgram:
     """Compiles a `@pl.program` (or a `@pl.jit` function whose annotations are complete) for a platform.
 
-    `platform` picks the backend and is checked (`ValueError`); without it the simulated chip of `backend_type` is meant.
-    `output_dir` defaults to a fresh directory below `PYPTO_PROG_BUILD_DIR` or `./build_output`. The arguments that steer
-    code generation for the real chip are accepted and have nothing to steer on the simulated one.
+    `platform` picks the backend and is checked (`ValueError`); without it the simulated chip of `backend_type` is
+    meant. `output_dir` defaults to a fresh directory below `PYPTO_PROG_BUILD_DIR` or `./build_output`. The arguments
+    that steer code generation for the real chip are accepted and have nothing to steer on the simulated one.
     """
     if isinstance(program, Program):
         ir = program

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any, ClassVar
 from pypto.ir import artifacts
 from pypto.ir.nodes import Program
 from pypto.ir.param_info import ParamDirection, ParamInfo
+from pypto.ir.pass_manager import RuntimeKind
 from pypto.ir.platforms import BackendType, backend_of, simulator_of
 from pypto.language.dtypes import DataType
 
@@ -29,8 +31,7 @@ class Metadata:
 class CompiledProgram:
     """A program that a worker can register and launch.
 
-    It is path-like: `str()` and `os.fspath()` give its directory, and it equals a path to it. Calling it runs it; the
-    runtime installs how (`_dispatch`).
+    It is path-like: `str()` and `os.fspath()` give its directory, and it equals a path to it.
     """
 
     _dispatch: ClassVar[Dispatch | None] = None
@@ -71,6 +72,11 @@ class CompiledProgram:
     def platform(self) -> str:
         """The platform that it was compiled for."""
         return self._platform
+
+    @property
+    def runtime_name(self) -> str:
+        """The kind of runtime that it was built for."""
+        return RuntimeKind.TENSORMAP_AND_RINGBUFFER.value
 
     @cached_property
     def name(self) -> str:
@@ -113,10 +119,16 @@ class CompiledProgram:
         return self._core
 
     def __call__(self, *args: Any, config: Any = None) -> Any:
-        """Runs the program: all parameters (written in place, returns `None`), or only the inputs (returns the outputs)."""
-        dispatch = type(self)._dispatch
+        """Runs the program.
+
+        With all parameters, outputs are written in place and the result is `None`; with the inputs only, outputs are
+        allocated and returned. Where it runs and what it raises: `pypto.runtime.dispatch`.
+        """
+        # This package knows no runtime: the first call finds it by name, unless a dispatcher was set.
+        dispatch = CompiledProgram._dispatch
         if dispatch is None:
-            raise RuntimeError("running a program needs the runtime: import pypto.runtime first")
+            dispatch = importlib.import_module("pypto.runtime.dispatch").dispatch
+            CompiledProgram._dispatch = staticmethod(dispatch)
         return dispatch(self, args, config)
 
     def __getitem__(self, name: str) -> CompiledProgram:
@@ -128,7 +140,12 @@ class CompiledProgram:
     def from_dir(
         cls, output_dir: str | os.PathLike[str], *, platform: str | None = None, backend_type: BackendType | None = None
     ) -> CompiledProgram:
-        """Loads a program from its directory. `FileNotFoundError` or `ValueError` name the file that is missing or bad."""
+        """Loads a program from its directory.
+
+        Raises:
+            FileNotFoundError: A file is missing.
+            ValueError: A file is malformed. Both texts name it.
+        """
         directory = Path(output_dir)
         meta = artifacts.read_sidecar(directory)
         core = artifacts.read_program(directory)

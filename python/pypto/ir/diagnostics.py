@@ -11,7 +11,7 @@ MAX_REPORTED = 20
 
 
 class Loc(NamedTuple):
-    """A place in source: file, line (1-based), column (0-based, in characters), and the column where it ends (0: unknown)."""
+    """A place in source: file, line (1-based), column (0-based), and the column where it ends (0: unknown)."""
 
     file: str
     line: int

@@ -63,7 +63,7 @@ def defined(stmt: Stmt) -> Name | None:
 
 
 class Effects:
-    """Reads and writes of device memory in one function, by the variable that introduces it (a parameter, a creation)."""
+    """Reads and writes of device memory in one function, by the variable that introduces the memory."""
 
     def __init__(self, function: Function, known: dict[int, Effects] | None = None) -> None:
         self.reads: set[Var] = set()

@@ -59,7 +59,7 @@ class ScalarVar:
 
 @dataclass(frozen=True, slots=True)
 class ScalarOp:
-    """An operation on scalars; `op` is a core scalar operation or `block_idx`/`block_num`. `cast` converts to `dtype`."""
+    """An operation on scalars: one of the core, `cast` (converts to `dtype`), or `relabel` (changes the label only)."""
 
     op: str
     args: tuple[Expr, ...]

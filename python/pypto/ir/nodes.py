@@ -76,7 +76,7 @@ class Let:
 
 @dataclass(slots=True)
 class OpStmt:
-    """`out = op(args)` by an operation of the table; `attrs` are its constant keywords. `out` is a `ScalarVar` for reads."""
+    """`out = op(args)` by an operation of the table. `attrs` are constant keywords; reads have a scalar `out`."""
 
     op: str
     out: Var | ScalarVar | None
@@ -157,9 +157,11 @@ Stmt: TypeAlias = Let | OpStmt | CallStmt | ScopeStmt | ForStmt | WhileStmt | If
 
 @dataclass(slots=True)
 class Param:
-    """A parameter. `var` is a `Var` for tensors, a `Symbol` for an extent that outlining passes on. `direction` is as declared (`In` where the source says nothing).
+    """A parameter.
 
-    `baked` holds the value of a scalar that was fixed at compile time; the parameter remains, what is passed is ignored.
+    `var` is a `Var` for tensors, a `Symbol` for an extent that outlining passes on. `direction` is as declared, `In`
+    where the source says nothing. `baked` holds the value of a scalar that was fixed at compile time: the parameter
+    remains, what is passed is ignored.
     """
 
     name: str

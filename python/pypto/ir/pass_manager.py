@@ -58,3 +58,7 @@ class RuntimeKind(Enum):
 
     TENSORMAP_AND_RINGBUFFER = "tensormap_and_ringbuffer"
     HOST_BUILD_GRAPH = "host_build_graph"
+
+
+class DiagnosticCheckSet(frozenset[DiagnosticCheck]):
+    """A set of warnings."""

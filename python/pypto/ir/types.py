@@ -28,8 +28,8 @@ class TensorType:
 class TileType:
     """An on-chip value: a static box, the valid part of it, and where it lives.
 
-    `tensor_level` values come from tensor operations in a kernel. They may have any rank and lose axes when indexed, which
-    tiles do not; otherwise both are the same thing.
+    `tensor_level` values come from tensor operations in a kernel. They may have any rank and lose axes when indexed,
+    which tiles do not; otherwise both are the same thing.
     """
 
     shape: tuple[int, ...]
@@ -71,7 +71,7 @@ def same_extents(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
 
 
 def region(shape: tuple[int, ...], valid: tuple[Dim, ...]) -> tuple[Dim, Dim] | None:
-    """Valid rows and columns once leading axes are merged into rows; `None` where the valid part is not a prefix of rows.
+    """Valid rows and columns once leading axes merge into rows; `None` where the valid part is no prefix of rows.
 
     Merged rows are a prefix when every axis before the first partial one has extent 1 and every axis after it is whole.
     """

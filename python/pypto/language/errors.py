@@ -13,5 +13,5 @@ def outside_kernel(name: str) -> NoReturn:
     """Raises the error for `name` (as the author spells it)."""
     raise OutsideKernelError(
         f"{name} only has a meaning inside a kernel: kernels are read from their source and never executed by Python. "
-        f"Put the call into a function decorated with @pl.jit (or @pl.function in a @pl.program class) and call that function."
+        f"Put it into a function decorated with @pl.jit (or @pl.function in a @pl.program class) and call that."
     )

@@ -1,4 +1,4 @@
-"""`pl.tensor`. Operations on tensors: device memory, or on-chip values inside `pl.at`. The names come from the table in `pypto.language.ops`."""
+"""`pl.tensor`. Operations on tensors: device memory, or on-chip values in kernels. Names: `pypto.language.ops`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Type rules of operations: from a matched call to typed IR. One module per family; `RULES` finds a rule by its name."""
+"""Type rules of operations: from a matched call to typed IR. `RULES` finds a rule by its name."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def in_kernel(call: BoundCall) -> None:
             "type",
             f"misplaced tensor operation: {call.form.spelling} computes, and this is orchestration code",
             call.node,
-            "put it into a kernel: `with pl.at(level=pl.Level.CORE_GROUP):` around it, or a function with @pl.jit.incore",
+            "put it into a kernel: `with pl.at(level=pl.Level.CORE_GROUP):` around it, or an @pl.jit.incore function",
         )
 
 
@@ -120,7 +120,7 @@ def static_shape(call: BoundCall, position: int, what: str = "shape") -> tuple[i
         if not isinstance(dim, int):
             call.builder.fail(
                 "value",
-                f"{call.form.spelling}: an on-chip value has a static shape, and an extent of {what} is only known at run time",
+                f"{call.form.spelling}: on-chip values have static shapes; an extent of {what} is a runtime value",
                 call.node_of(position),
                 "use a constant extent and say how much is valid: valid_shape=[n, ...]",
             )
@@ -150,7 +150,7 @@ def dtype_at(call: BoundCall, position: int) -> DataType:
     if not isinstance(obj, DataType):
         call.builder.fail(
             "type",
-            f"{call.form.spelling}: {call.form.params[position].name!r} must be a dtype such as pl.FP32, got {describe(value)}",
+            f"{call.form.spelling}: {call.form.params[position].name!r} must be a dtype, got {describe(value)}",
             call.node_of(position),
         )
     if not obj.supported:
@@ -193,7 +193,7 @@ def to_dtype(builder: Builder, tile: Var, dtype: DataType, node: ast.AST) -> Var
 
 
 def scalar_operand(call: BoundCall, position: int, tile: Var) -> tuple[Var, Expr]:
-    """A scalar beside a tile: the tile keeps its dtype and the scalar is converted, except that a float promotes integers."""
+    """A scalar beside a tile: the scalar is converted to the dtype of the tile; a float promotes integer tiles."""
     from pypto.language.dtypes import FP32
 
     builder = call.builder

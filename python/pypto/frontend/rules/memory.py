@@ -19,10 +19,10 @@ from pypto.frontend.rules.base import (
 )
 from pypto.frontend.rules.transfer import write_tile
 from pypto.frontend.values import PyValue, Value, Window, describe, is_scalar
-from pypto.ir.exprs import Const, Dim, Expr, cast, of_dim, product, same
+from pypto.ir.exprs import Const, Dim, Expr, cast, of_dim, product
 from pypto.ir.nodes import OpStmt, Var
 from pypto.ir.types import TensorType, TileType
-from pypto.language.dtypes import FP32, DataType
+from pypto.language.dtypes import FP32, INDEX, INT64, DataType
 from pypto.language.enums import AtomicType, MemorySpace
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def slice(call: BoundCall) -> Value:
     if len(shape) != rank or len(offsets) != rank:
         builder.fail(
             "value",
-            f"{call.form.spelling}: {len(shape)} extents and {len(offsets)} offsets for {source.name!r}, which has {rank} axes",
+            f"{call.form.spelling}: {len(shape)} extents, {len(offsets)} offsets for {source.name!r} of {rank} axes",
             node,
         )
     valid: tuple[Dim, ...] = shape
@@ -197,13 +197,10 @@ def reshape(call: BoundCall) -> Value:
     if isinstance(source.type, TileType):
         return _reshape_tile(call, source)
     extents = dims(call, 1, "shape")
-    if not same(product(extents), product(source.type.shape)):
-        if all(isinstance(dim, int) for dim in (*extents, *source.type.shape)):
-            builder.fail(
-                "value",
-                f"{call.form.spelling}: {describe(source)} has another number of elements than {list(extents)}",
-                node,
-            )
+    have, wanted = product(source.type.shape), product(extents)
+    if isinstance(have, int) and isinstance(wanted, int) and have != wanted:
+        message = f"{call.form.spelling}: {describe(source)} has another number of elements than {list(extents)}"
+        builder.fail("value", message, node)
     type = TensorType(extents, source.type.dtype)
     return builder.op("reshape", type, (source, tuple(of_dim(dim) for dim in extents)), node, hint=source.name)
 
@@ -290,7 +287,7 @@ def write(call: BoundCall) -> Value:
     dtype = owner.type.dtype
     if isinstance(value, Const):
         value = cast(value, FP32 if dtype.is_float else dtype)
-    elif value.dtype is not dtype:
+    elif value.dtype is not dtype and (value.dtype is not INDEX or dtype is not INT64):  # two names of one type
         builder.fail(
             "type",
             f"{call.form.spelling}: a {value.dtype} scalar for {dtype} elements; the dtypes must be equal",

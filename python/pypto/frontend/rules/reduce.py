@@ -47,7 +47,8 @@ def _require(call: BoundCall, wide: Var, narrow: Var, fits: bool, wanted: str) -
     name = call.form.op.name.partition("_expand_")[2]
     call.builder.fail(
         "type",
-        f"{call.form.spelling}: beside {list(wide.tile.shape)} the second operand must be {wanted}, got {list(narrow.tile.shape)}",
+        f"{call.form.spelling}: beside {list(wide.tile.shape)} the second operand must be {wanted}, "
+        f"got {list(narrow.tile.shape)}",
         call.node_of(1),
         f"{'[1, N]: pl.col' if other == 'col' else '[M, 1]: pl.row'}_expand_{name}; equal shapes: pl.{name}",
     )

@@ -62,8 +62,7 @@ def load(call: BoundCall) -> Value:
     if rows_cols is None:
         builder.fail(
             "unsupported",
-            f"{call.form.spelling}: only the outermost axis and the last one may be partly valid, got shapes {list(shape)} "
-            f"with another partial axis",
+            f"{call.form.spelling}: of {list(shape)} only the outermost axis and the last one may be partly valid",
             node,
             "load the planes one by one",
         )
@@ -71,7 +70,12 @@ def load(call: BoundCall) -> Value:
     physical = TileType(shape, base.type.dtype, valid).physical
     type = TileType(physical, base.type.dtype, rows_cols, space if isinstance(space, MemorySpace) else MemorySpace.Vec)
     return builder.op(
-        "load", type, (base, base_offsets, base_valid), node, {"box": base_extents, "keep": None}, base.name
+        "load",
+        type,
+        (base, base_offsets, base_valid),
+        node,
+        {"box": base_extents, "keep": None, "transposed": False},
+        base.name,
     )
 
 
@@ -101,11 +105,13 @@ def _compose(
     """A box of a slice as a box of the tensor behind it."""
     if isinstance(source, Var):
         return source, offsets, shape, valid
-    all_offsets, extents, parts = list(source.offsets), [1] * len(source.offsets), [1] * len(source.offsets)
+    all_offsets = list(source.offsets)
+    extents: list[Dim] = [1] * len(source.offsets)
+    parts: list[Dim] = [1] * len(source.offsets)
     for position, axis in enumerate(source.keep):
         all_offsets[axis] = binary("add", source.offsets[axis], offsets[position], INDEX)
         extents[axis] = shape[position]
-        parts[axis] = valid[position]  # type: ignore[call-overload]  # a Dim, the list started with ints
+        parts[axis] = valid[position]
     return source.base, tuple(all_offsets), tuple(extents), tuple(parts)
 
 
@@ -141,10 +147,11 @@ def write_tile(
     extents = _spread(builder, tile, len(shape), box, node, what)
     if isinstance(target, Window):
         base = target.base
-        all_offsets, parts = list(target.offsets), [1] * len(target.offsets)
+        all_offsets = list(target.offsets)
+        parts: list[Dim] = [1] * len(target.offsets)
         for position, axis in enumerate(target.keep):
             all_offsets[axis] = binary("add", target.offsets[axis], offsets[position], INDEX)
-            parts[axis] = extents[position]  # type: ignore[call-overload]  # a Dim, the list started with ints
+            parts[axis] = extents[position]
         offsets, extents = tuple(all_offsets), tuple(parts)
     else:
         base = target

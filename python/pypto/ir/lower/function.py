@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from pypto.ir.diagnostics import Loc
-from pypto.ir.effects import Effects
 from pypto.ir.exprs import Expr, ScalarVar, Symbol
 from pypto.ir.lower.ops import LOWERINGS, generic
 from pypto.ir.lower.scalars import ScalarLowering
@@ -24,6 +23,7 @@ from pypto.ir.nodes import (
     WhileStmt,
 )
 from pypto.ir.types import TileType, region
+from pypto.language.dtypes import DataType
 
 Place = Callable[[Loc], list[int]]
 
@@ -31,14 +31,15 @@ Place = Callable[[Loc], list[int]]
 class FunctionLowering:
     """Assigns slots and emits statements. Each variable has one slot; temporaries of expressions have one each."""
 
-    def __init__(self, function: Function, effects: Effects, kernels: dict[int, int], place: Place) -> None:
+    def __init__(self, function: Function, directions: dict[Var, str], kernels: dict[int, int], place: Place) -> None:
         self.function = function
-        self.effects = effects
+        self.directions = directions
         self.kernels = kernels
         self.place = place
         self.block: list[dict[str, Any]] = []
         self.scalars = ScalarLowering(self.emit)
         self.tensors: dict[Var, int] = {}
+        self.tensor_types: list[dict[str, Any]] = []
         self.tiles: dict[Var, int] = {}
 
     def run(self) -> dict[str, Any]:
@@ -48,9 +49,7 @@ class FunctionLowering:
         own: set[Symbol] = set()
         for param in function.params:
             if isinstance(param.var, Var):
-                params.append(
-                    {"Tensor": {"slot": self.tensor(param.var), "direction": self.effects.direction(param.var)}}
-                )
+                params.append({"Tensor": {"slot": self.tensor(param.var), "direction": self.directions[param.var]}})
             else:
                 params.append({"Scalar": self.scalars.slot(param.var)})
                 if isinstance(param.var, Symbol):
@@ -61,7 +60,7 @@ class FunctionLowering:
             "at": self.place(function.loc),
             "params": params,
             "scalars": self.scalars.types,
-            "tensors": [{"dtype": var.type.dtype.name, "rank": len(var.type.shape)} for var in self.tensors],
+            "tensors": self.tensor_types,
             "tiles": [_tile_slot(var) for var in self.tiles],
             "body": [*self._extents(own), *body],
         }
@@ -90,7 +89,16 @@ class FunctionLowering:
 
     def tensor(self, var: Var) -> int:
         """The slot of a tensor variable."""
-        return self.tensors.setdefault(var.resolve(), len(self.tensors))
+        var = var.resolve()
+        found = self.tensors.get(var)
+        if found is None:
+            found = self.tensors[var] = self.new_tensor(var.type.dtype, len(var.type.shape))
+        return found
+
+    def new_tensor(self, dtype: DataType, rank: int) -> int:
+        """A fresh slot for a view that has no variable."""
+        self.tensor_types.append({"dtype": dtype.name, "rank": rank})
+        return len(self.tensor_types) - 1
 
     def tile(self, var: Var) -> int:
         """The slot of a tile variable."""

@@ -36,10 +36,10 @@ def lower(program: Program) -> dict[str, Any]:
     lowered = [_function(kernel, effects, numbers, files) for kernel in kernels]
     symbols = {symbol: number for number, symbol in enumerate(entry.symbols)}
     return {
-        "name": entry.name,
+        "name": program.name,
         "symbols": [symbol.name for symbol in entry.symbols],
         "params": [_param(param, entry_effects, symbols) for param in entry.params],
-        "entry": _function(entry, effects, numbers, files),
+        "entry": _function(entry, effects, numbers, files, entry=True),
         "kernels": lowered,
         "files": list(files.numbers),
     }
@@ -82,6 +82,14 @@ def _param(param: Param, effects: Effects, symbols: dict[Symbol, int]) -> dict[s
     }
 
 
-def _function(function: Function, effects: dict[int, Effects], numbers: dict[int, int], files: Files) -> dict[str, Any]:
+def _function(
+    function: Function, effects: dict[int, Effects], numbers: dict[int, int], files: Files, entry: bool = False
+) -> dict[str, Any]:
+    # The entry's directions are what it declares, because they decide copies; a kernel's are what it does.
     known = effects.get(id(function)) or Effects(function, effects)
-    return FunctionLowering(function, known, numbers, files.place).run()
+    directions = {
+        param.var: entry_direction(param, known) if entry else known.direction(param.var)
+        for param in function.params
+        if isinstance(param.var, Var)
+    }
+    return FunctionLowering(function, directions, numbers, files.place).run()

@@ -38,7 +38,7 @@ def outline(program: Program) -> Program:
     functions: dict[str, Function] = {}
     for function in program.functions.values():
         if any(isinstance(stmt, ScopeStmt) for stmt in walk(function.body)):
-            outlined, kernels = _Outliner(function).run()
+            outlined, kernels = _Outliner(_with_copies_scoped(function)).run()
             for kernel in kernels:
                 kernel.name = _unused(kernel.name, functions, program)
                 functions[kernel.name] = kernel
@@ -46,6 +46,37 @@ def outline(program: Program) -> Program:
         else:
             functions[function.name] = function
     return Program(program.name, functions, program.entry_name, program.loc)
+
+
+def _with_copies_scoped(function: Function) -> Function:
+    """On-chip values that meet after a branch or loop are copied outside any scope: each such copy gets its own."""
+
+    def block(body: list[Stmt]) -> list[Stmt]:
+        return [scoped(stmt) for stmt in body]
+
+    def scoped(stmt: Stmt) -> Stmt:
+        if isinstance(stmt, OpStmt) and stmt.op in ("move", "load"):
+            return ScopeStmt(f"{function.name}_copy", None, [stmt], stmt.loc)
+        if isinstance(stmt, ForStmt):
+            return ForStmt(stmt.var, stmt.start, stmt.stop, stmt.step, stmt.kind, block(stmt.body), stmt.loc)
+        if isinstance(stmt, WhileStmt):
+            return WhileStmt(block(stmt.head), stmt.cond, block(stmt.body), stmt.loc)
+        if isinstance(stmt, IfStmt):
+            return IfStmt(stmt.cond, block(stmt.then), block(stmt.orelse), stmt.loc)
+        return stmt
+
+    if function.kind.is_kernel:
+        return function
+    return Function(
+        function.name,
+        function.kind,
+        function.params,
+        block(function.body),
+        function.returns,
+        function.loc,
+        function.symbols,
+        function.attrs,
+    )
 
 
 def _unused(name: str, functions: dict[str, Function], program: Program) -> str:
@@ -142,7 +173,8 @@ class _Outliner:
             elif isinstance(stmt, IfStmt):
                 result.append(IfStmt(stmt.cond, self._rewrite(stmt.then), self._rewrite(stmt.orelse), stmt.loc))
             elif isinstance(stmt, OpStmt) and stmt.op == "spill":
-                assert isinstance(stmt.args[0], Var) and isinstance(stmt.out, Var)
+                assert isinstance(stmt.args[0], Var), "a spill takes a variable"
+                assert isinstance(stmt.out, Var), "a spill has a result"
                 stmt.out.forward = self._temporary(stmt.args[0].resolve())
             else:
                 result.append(stmt)
@@ -167,7 +199,11 @@ class _Outliner:
                     tensors[temporary] = None
                     zero = tuple(index(0) for _ in name.type.shape)
                     if name in unit.exposed:
-                        whole = {"box": name.type.shape, "keep": tuple(range(len(name.type.shape)))}
+                        whole = {
+                            "box": name.type.shape,
+                            "keep": tuple(range(len(name.type.shape))),
+                            "transposed": False,
+                        }
                         before.append(OpStmt("load", name, (temporary, zero, name.type.valid), loc, whole))
                     if inside:
                         after.append(OpStmt("store", None, (name, zero, temporary, name.type.valid), loc))

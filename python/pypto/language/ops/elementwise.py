@@ -99,8 +99,8 @@ row(
 
 row(
     "cast",
-    "Converts the elements. The mode acts on float to integer only; conversions to floats round to nearest even. The default "
-    "mode rounds half away from zero. Of a scalar: a C conversion.",
+    "Converts the elements. The mode acts on float to integer only; conversions to floats round to nearest even. "
+    "The default mode rounds half away from zero. Of a scalar: a C conversion.",
     rule="cast",
     core="cast",
     pl="input, target_type, mode='round'",

@@ -9,8 +9,8 @@ row = Rows()
 _MATMUL = "lhs, rhs, out_dtype=None, a_trans=False, b_trans=False, c_matrix_nz=False"
 row(
     "matmul",
-    "Matrix product of equal dtypes, accumulated and returned in FP32 (INT32 for INT8); `out_dtype` does not narrow the "
-    "value, a store does.",
+    "Matrix product of equal dtypes, accumulated and returned in FP32 (INT32 for INT8); `out_dtype` does not narrow "
+    "the value, a store does.",
     rule="matmul",
     core="matmul",
     pl=_MATMUL,

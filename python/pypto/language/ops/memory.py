@@ -55,8 +55,8 @@ row("tri", "Ones below or above a diagonal.", pl=_TRI, tile=_TRI)
 _LOAD = "tensor, offsets, shapes, valid_shape=None, target_memory=MemorySpace.Vec, clamp=False"
 row(
     "load",
-    "Copies the box at `offsets` with extents `shapes` from device memory onto the chip; leading axes merge into rows. Only "
-    "`valid_shape` is read, so the box may reach past the tensor.",
+    "Copies the box at `offsets` with extents `shapes` from device memory onto the chip; leading axes merge into rows. "
+    "Only `valid_shape` is read, so the box may reach past the tensor.",
     rule="load",
     core="load",
     pl=_LOAD,
@@ -65,8 +65,8 @@ row(
 _STORE = "tile, offsets, output_tensor, shapes=None, *, atomic=AtomicType.None_"
 row(
     "store",
-    "Writes the valid region into device memory at `offsets` and returns the destination. A FP32 value stored to a 16-bit "
-    "float tensor is rounded to nearest even.",
+    "Writes the valid region into device memory at `offsets` and returns the destination. A FP32 value stored to a "
+    "16-bit float tensor is rounded to nearest even.",
     rule="store",
     core="store",
     pl=_STORE,
@@ -78,7 +78,7 @@ row("extract", "A copy of part of a tile.", tile="src, index_row, index_col, sha
 _SLICE = "{}, shape, offset, valid_shape=None, drop_dims=None, pad_value=None, clamp=False"
 row(
     "slice",
-    "The box at `offset` with extents `shape` (shape comes first): an alias in orchestration code, a snapshot in kernels.",
+    "The box at `offset` with extents `shape` (shape comes first): an alias in orchestration, a snapshot in kernels.",
     rule="slice",
     core="load",
     pl=_SLICE.format("input"),
@@ -113,7 +113,13 @@ row(
     tensor="tensor, axis1, axis2",
     tile="tile, axis1, axis2, tmp_tile=None",
 )
-row("transpose_view", "The last two axes swapped.", tile="tile")
+row(
+    "transpose_view",
+    "The last two axes swapped. Of device memory, for now.",
+    rule="transpose_view",
+    core="load",
+    tile="tile",
+)
 _REINTERPRET = "data, dtype, *, shape=None"
 row("reinterpret_view", "The same bits as another dtype.", pl=_REINTERPRET, tensor=_REINTERPRET, tile=_REINTERPRET)
 row("view", "Re-labels device memory.", tensor="tensor, shape=None, valid_shape=None, *, layout=None")
