@@ -1,5 +1,6 @@
 """What the README says, run: its Python blocks, and the output that it shows."""
 
+import os
 import re
 import subprocess
 import sys
@@ -44,7 +45,7 @@ def test_the_code_of_the_section_runs(title: str, tmp_path: Path) -> None:
     path.write_text(f"{before}\n{code}\n{after}\n")
     done = subprocess.run(
         [sys.executable, "-W", "error", str(path)],
-        env={"PYTHONPATH": str(ROOT / "examples" / "runtime")},
+        env=os.environ | {"PYTHONPATH": str(ROOT / "examples" / "runtime")},
         capture_output=True,
         text=True,
         check=False,

@@ -298,9 +298,7 @@ class Worker:
     def is_mine(self) -> bool:
         """Whether this process opened it, and not the one that this is a fork of."""
 
-    def alloc_tensor(
-        self, shape: Sequence[int], dtype: torch.dtype, init: torch.Tensor | None = None
-    ) -> DeviceTensor:
+    def alloc_tensor(self, shape: Sequence[int], dtype: torch.dtype, init: torch.Tensor | None = None) -> DeviceTensor:
         """Allocates a tensor; `init` must be contiguous and on the CPU."""
 
     def free_tensor(self, tensor: DeviceTensor) -> bool:

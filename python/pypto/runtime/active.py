@@ -50,6 +50,12 @@ def own_stack() -> Stack:
     return _STACK.get(())
 
 
+def innermost() -> ChipWorker | None:
+    """The worker that this context entered last."""
+    own = _STACK.get(None)
+    return own[-1] if own else None
+
+
 def push(worker: ChipWorker) -> Token[Stack]:
     """Makes `worker` the innermost one; the token undoes it."""
     token = _STACK.set((*own_stack(), worker))
@@ -64,7 +70,13 @@ def pop(worker: ChipWorker, token: Token[Stack]) -> None:
         ValueError: The push happened in another context.
     """
     _STACK.reset(token)
-    _entered.remove(worker)
+    forget(worker)
+
+
+def forget(worker: ChipWorker) -> None:
+    """Hides a worker from threads without a context of their own."""
+    if worker in _entered:
+        _entered.remove(worker)
 
 
 def find(binding: Binding) -> ChipWorker | None:

@@ -35,9 +35,8 @@ def check_compiled(compiled: object) -> None:
 
 
 def runtime_name(compiled: CompiledProgram) -> str:
-    """The kind of runtime that the program was built for."""
-    name: str = compiled.runtime_name
-    return name
+    """The kind of runtime that the program was built for; the usual one where it does not say."""
+    return getattr(compiled, "runtime_name", "tensormap_and_ringbuffer")
 
 
 def core_program(compiled: CompiledProgram) -> _pypto.Program:

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 if TYPE_CHECKING:
-    from pypto.backend import BackendType
-    from pypto.ir import DiagnosticCheckSet, DiagnosticPhase, MemoryPlanner, OptimizationStrategy
+    from pypto.ir import BackendType, DiagnosticPhase, MemoryPlanner, OptimizationStrategy
 
 PLATFORMS = ("a2a3sim", "a2a3", "a5sim", "a5")
 """Every valid platform. `a2a3` and `a5` are real chips, the others are simulated ones."""
@@ -26,7 +25,7 @@ def backend_of(platform: str) -> BackendType:
         ValueError: The platform does not exist.
     """
     check_platform(platform)
-    from pypto.backend import BackendType
+    from pypto.ir import BackendType
 
     return BackendType.Ascend910B if platform.startswith("a2a3") else BackendType.Ascend950
 
@@ -108,7 +107,7 @@ class RunConfig:
     enable_scope_stats: bool = False
     compile_profiling: bool = False
     diagnostic_phase: DiagnosticPhase | None = None
-    disabled_diagnostics: DiagnosticCheckSet | None = None
+    disabled_diagnostics: Any = None
     golden_data_dir: str | None = None
     aicpu_thread_num: int | None = None
     ring_task_window: int | list[int] | None = None

@@ -16,8 +16,7 @@ from pypto.runtime.run_config import RunConfig, backend_of
 if TYPE_CHECKING:
     import torch
 
-    from pypto.backend import BackendType
-    from pypto.ir import CompiledProgram, OptimizationStrategy
+    from pypto.ir import BackendType, CompiledProgram, OptimizationStrategy
 
 Golden = Callable[..., Any] | Mapping[str, "torch.Tensor"] | Sequence["torch.Tensor"]
 """Expected outputs: by name; in the order of the outputs; or a function of the arguments that returns one of these or a

@@ -145,12 +145,14 @@ pub(super) unsafe fn launch(
 }
 
 fn bind(code: &Code, frame: &mut Frame, tensors: &[TensorArg], scalars: &[u64]) {
+    // A scalar that is read before it is assigned is 0, not what the last launch left.
+    frame.scalars.fill(0);
     let (mut tensors, mut scalars) = (tensors.iter(), scalars.iter());
     for param in &code.params {
         match *param {
             Param::Tensor(slot) => {
                 let arg = tensors.next().expect("the caller passes every tensor");
-                frame.tensors[slot as usize] = View::whole(arg.data, &arg.shape);
+                frame.tensors[slot as usize].set_whole(arg.data, &arg.shape);
             }
             Param::Scalar(slot) => {
                 frame.scalars[slot as usize] = *scalars.next().expect("the caller passes every scalar");
@@ -329,10 +331,11 @@ impl Run<'_> {
         );
         let mut result = Ok(());
         for block in 0..blocks {
+            frame.scalars.fill(0);
             for (param, arg) in code.params.iter().zip(args) {
                 match (*param, *arg) {
                     (Param::Tensor(slot), LaunchArg::Tensor(from)) => {
-                        frame.tensors[slot as usize] = caller.tensors[from as usize];
+                        frame.tensors[slot as usize].set(&caller.tensors[from as usize]);
                     }
                     (Param::Scalar(slot), LaunchArg::Scalar(value)) => {
                         frame.scalars[slot as usize] = caller.bits(value);

@@ -71,6 +71,11 @@ impl Node {
         !self.live_out.is_empty() || self.uses.iter().any(|&at| at > pos && !except(at))
     }
 
+    /// Whether nobody ever reads the value.
+    pub fn is_dead(&self) -> bool {
+        !matches!(self.op, NodeOp::Store(_)) && self.uses.is_empty() && self.live_out.is_empty()
+    }
+
     /// The last position at which the value is read.
     pub fn last_use(&self) -> usize {
         if self.live_out.is_empty() { self.uses.last().copied().unwrap_or(self.pos) } else { END }

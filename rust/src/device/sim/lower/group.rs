@@ -3,6 +3,7 @@
 use super::alias::Alias;
 use super::chain::Member;
 use super::graph::{Node, NodeId, NodeOp};
+use crate::device::sim::code::BoxSpec;
 use crate::program::{Loc, Operand};
 use std::collections::HashSet;
 
@@ -72,14 +73,19 @@ impl Group {
             node.inputs.iter().any(|&input| self.contains(input) && nodes[input].rows == 1 && node.rows > 1);
         // Reductions of a narrow tile and columns of the same group would be taken for each other.
         let reduces_column = matches!(node.op, NodeOp::RowReduce(_)) && nodes[node.inputs[0]].cols == 1;
+        // The chain goes row by row, so a store may share memory with an earlier access only box for box.
         let in_order = match &node.op {
-            NodeOp::Store(spec) => !self.nodes.iter().any(|&member| match &nodes[member].op {
-                NodeOp::Store(other) => alias.may(other.tensor, spec.tensor) && other != spec,
-                _ => nodes[member].inputs.iter().any(|&input| match &nodes[input].op {
-                    NodeOp::Load(source) => alias.may(source.tensor, spec.tensor) && source != spec,
-                    _ => false,
-                }),
-            }),
+            NodeOp::Store(spec) => {
+                let apart = |other: &BoxSpec| !alias.may(other.tensor, spec.tensor) || other == spec;
+                self.nodes.iter().all(|&member| {
+                    let stored = matches!(&nodes[member].op, NodeOp::Store(other) if !apart(other));
+                    let loaded = nodes[member]
+                        .inputs
+                        .iter()
+                        .any(|&input| matches!(&nodes[input].op, NodeOp::Load(other) if !apart(other)));
+                    !stored && !loaded
+                })
+            }
             _ => true,
         };
         fits && !broadcasts && !reduces_column && in_order

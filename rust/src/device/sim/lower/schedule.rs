@@ -63,6 +63,9 @@ pub(super) fn schedule<'a>(
 impl Scheduler<'_> {
     fn node(&mut self, id: NodeId, pos: usize) -> Result<(), DeviceError> {
         let node = &self.graph.nodes[id];
+        if node.is_dead() {
+            return Ok(());
+        }
         let wide = |dtype: DType| dtype.size() > 4;
         if wide(node.dtype) || node.inputs.iter().any(|&input| wide(self.graph.nodes[input].dtype)) {
             return Err(unsupported(node.at, format!("arithmetic on {}", node.dtype)));

@@ -47,7 +47,7 @@ fn show(bits: u32, dtype: DType) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1000, max_shrink_iters: 2000, ..ProptestConfig::default() })]
 
     #[test]
     fn random_programs_give_what_a_plain_interpreter_gives(
@@ -56,11 +56,13 @@ proptest! {
     ) {
         let program = random::program(&bytes);
         let mut expected = memory();
-        reference::run(&program, &mut expected, &[rows as i64]);
+        if !reference::run(&program, &mut expected, &[rows as i64]) {
+            return Ok(());
+        }
         for isa in Isa::available() {
             let mut got = memory();
             run::run_on(&program, &mut got, &[rows], isa, 2).unwrap();
-            assert_same(&got, &expected, &isa.to_string());
+            assert_same(&got, &expected, &format!("{isa}\n{}", random::listing(&program.kernels[0].body, 0)));
         }
     }
 }

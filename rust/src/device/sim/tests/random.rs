@@ -326,3 +326,25 @@ fn assemble(body: Vec<Stmt>, twice: bool) -> Program {
         kernels: vec![kernel],
     }
 }
+
+/// The statements of a kernel as text, for messages.
+pub fn listing(body: &[Stmt], depth: usize) -> String {
+    let indent = "  ".repeat(depth);
+    let mut text = String::new();
+    for stmt in body {
+        match &stmt.kind {
+            StmtKind::Tile(op) => {
+                text += &format!("{indent}{:?} = {}{:?} {:?}\n", op.out, op.op.name(), op.args, op.region)
+            }
+            StmtKind::For { var, stop, body, .. } => {
+                text += &format!("{indent}for {var} below {stop:?}\n{}", listing(body, depth + 1));
+            }
+            StmtKind::If { cond, then, orelse } => {
+                text += &format!("{indent}if {cond:?}\n{}", listing(then, depth + 1));
+                text += &format!("{indent}else\n{}", listing(orelse, depth + 1));
+            }
+            other => text += &format!("{indent}{other:?}\n"),
+        }
+    }
+    text
+}

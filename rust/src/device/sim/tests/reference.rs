@@ -36,6 +36,8 @@ enum Flow {
 struct Machine<'a> {
     program: &'a Program,
     memory: &'a mut [Matrix],
+    /// A scalar was read where nothing was defined: the program may do anything.
+    undefined: bool,
 }
 
 struct Frame<'a> {
@@ -45,8 +47,9 @@ struct Frame<'a> {
     tiles: Vec<Tile>,
 }
 
-/// Runs a program whose tensors are `memory`, in order, and whose scalars are `scalars`.
-pub fn run(program: &Program, memory: &mut [Matrix], scalars: &[i64]) {
+/// Runs a program whose tensors are `memory`, in order, and whose scalars are `scalars`. `false` when what the program does
+/// is undefined because it read a scalar that nothing defined.
+pub fn run(program: &Program, memory: &mut [Matrix], scalars: &[i64]) -> bool {
     use crate::program::FnParam;
     let mut frame = new_frame(&program.entry);
     let (mut tensor, mut scalar) = (0, scalars.iter());
@@ -59,7 +62,9 @@ pub fn run(program: &Program, memory: &mut [Matrix], scalars: &[i64]) {
             FnParam::Scalar(slot) => frame.scalars[slot as usize] = *scalar.next().unwrap(),
         }
     }
-    Machine { program, memory }.block(&program.entry.body, &mut frame);
+    let mut machine = Machine { program, memory, undefined: false };
+    machine.block(&program.entry.body, &mut frame);
+    !machine.undefined
 }
 
 fn new_frame(function: &Function) -> Frame<'_> {
@@ -121,6 +126,7 @@ impl Machine<'_> {
                         tile.data[at.0 as usize * tile.cols + at.1 as usize]
                     }
                 };
+                self.undefined |= element.is_none();
                 frame.scalars[*dst as usize] = i64::from(element.unwrap_or(0) as i32);
             }
             StmtKind::Write { dst, index, value } => {
