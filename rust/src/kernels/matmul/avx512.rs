@@ -244,7 +244,7 @@ const F32_FAMILY: Family = Family {
     pack_b: pack::<{ form::COPY32 }>,
     tiles: &F32_PACKED,
     tall: &F32_TALL,
-    tall_up_to: TALL,
+    tall_up_to: 0,
     strided: Some(&F32_STRIDED),
     exact: None,
 };

@@ -226,6 +226,16 @@ pub(super) fn int8() -> &'static Kernels {
     if is_x86_feature_detected!("avx512vnni") { &INT8 } else { &super::avx2::I8_KERNELS }
 }
 
+/// What processors without VNNI and without a usable `vdpbf16ps` take, to test it on all.
+#[cfg(test)]
+pub(super) fn without_dot(dtype: crate::dtype::DType) -> Option<&'static Kernels> {
+    match dtype {
+        crate::dtype::DType::BF16 => Some(&BF16_EXACT),
+        crate::dtype::DType::I8 => Some(&super::avx2::I8_KERNELS),
+        _ => None,
+    }
+}
+
 /// Whether `vdpbf16ps` adds the two products of a pair one after the other, the high half first, with one rounding each.
 /// Processors of one maker were seen to do so; the manuals leave room for others, so each process looks once.
 ///

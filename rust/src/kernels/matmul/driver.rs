@@ -5,9 +5,10 @@
 #![allow(unsafe_code)] // works on matrices by address
 
 use super::MatMul;
+use super::panels::{Unpacked, pack_panels, panel};
 use super::spec::{MatMulArgs, MatRef};
 use super::tile::{End, Family, Finish, Pack, Smallest, Start, Stream, StreamFn, Tile, TileFn};
-use super::way::{GROUP, Plan, Source, Way};
+use super::way::{Plan, Source, Way};
 use std::ptr::{null, null_mut};
 
 /// Rows of B in place that are asked for before they are used: 32 cover the latency of memory at one row per 16 cycles.
@@ -21,7 +22,7 @@ const AHEAD_PACKED: isize = 4096;
 /// # Safety
 /// As [`MatMul::run`].
 pub(super) unsafe fn run(mm: &MatMul, args: &MatMulArgs) {
-    let &MatMulArgs { m, n, k, scratch, .. } = args;
+    let &MatMulArgs { m, n, k, .. } = args;
     if m == 0 || n == 0 {
         return;
     }
@@ -39,13 +40,13 @@ pub(super) unsafe fn run(mm: &MatMul, args: &MatMulArgs) {
             return unsafe { stream_all(mm, args, &way, &plan, stream) };
         }
         for column in (0..n).step_by(way.width) {
-            let cols = way.width.min(n - column);
             // SAFETY: the columns exist and scratch holds `plan.panels` panels.
             let right = unsafe { right(mm, args, &way, &plan, column) };
             let tiles = match way.family.exact {
                 Some(exact) if !left.smallest.products_stay_normal(right.smallest) => exact,
                 _ => way.tiles,
             };
+            let cols = way.width.min(n - column);
             let block = Block { first, rows, parts, column, cols, steps };
             // SAFETY: operands are ready for these rows and columns.
             unsafe { all_tiles(mm, args, &plan, tiles, &block, &left, &right) };
@@ -142,13 +143,13 @@ unsafe fn right(mm: &MatMul, args: &MatMulArgs, way: &Way, plan: &Plan, column: 
             Right::packed(way.family, room, 0)
         }
         Source::Pack(b) => {
-            let nth = column / way.width % plan.panels;
-            if nth == 0 {
-                let cols = (plan.panels * way.width).min(n - column);
+            let group = plan.panels * way.family.nr;
+            if column.is_multiple_of(group) {
                 // SAFETY: the columns exist and there is room for their panels.
-                unsafe { pack_panels(way.family, &mm.unpacked(b, k), column, cols, room) };
+                unsafe { pack_panels(way.family, &mm.unpacked(b, k), column, group.min(n - column), room) };
             }
-            Right::packed(way.family, room.wrapping_add(nth * way.family.panel_bytes(k)), 0)
+            let (panel, within) = panel(way.family, room, k, column % group);
+            Right::packed(way.family, panel, within)
         }
         Source::Packed { data, n_start } => {
             let (panel, within) = panel(packed, data, k, n_start + column);
@@ -166,11 +167,6 @@ unsafe fn right(mm: &MatMul, args: &MatMulArgs, way: &Way, plan: &Plan, column: 
     }
 }
 
-/// The panel of a column of an operand packed before, and which of its columns it is.
-fn panel(family: &Family, data: *const u8, k: usize, column: usize) -> (*const u8, usize) {
-    (data.wrapping_add(column / family.nr * family.panel_bytes(k)), column % family.nr)
-}
-
 impl Right {
     /// A packed panel, from its column `within` on.
     fn packed(family: &Family, panel: *const u8, within: usize) -> Self {
@@ -186,62 +182,6 @@ impl Right {
                 Some(_) => unsafe { panel.cast::<Smallest>().read_unaligned() },
                 None => Smallest::NONE,
             },
-        }
-    }
-}
-
-/// A right operand to pack.
-#[derive(Clone, Copy)]
-pub(super) struct Unpacked {
-    pub b: MatRef,
-    /// `b` lies as `[n, k]`.
-    pub transposed: bool,
-    /// Bytes of an element.
-    pub size: usize,
-    pub k: usize,
-}
-
-/// Rows of B that are packed for one panel before they are for the next: so a row is read on while it is near, which is
-/// twice as fast as panel by panel.
-const ROWS_AT_ONCE: usize = 16;
-
-/// Packs `cols` columns of B from `column` on into panels from `dst` on.
-///
-/// # Safety
-/// The columns exist for all `k` and `dst` has room for the panels.
-pub(super) unsafe fn pack_panels(family: &Family, unpacked: &Unpacked, column: usize, cols: usize, dst: *mut u8) {
-    let &Unpacked { b, transposed, size, k } = unpacked;
-    let (line, next) = if transposed { (b.row_stride, size as isize) } else { (size as isize, b.row_stride) };
-    let bytes = family.panel_bytes(k);
-    let panels = cols.div_ceil(family.nr);
-    for p in 0..panels {
-        // SAFETY: a panel begins with its header.
-        unsafe { dst.wrapping_add(p * bytes).write_bytes(0, family.header) };
-    }
-    let rows = if transposed || panels == 1 { k.max(1) } else { ROWS_AT_ONCE * family.k_group };
-    let mut smallest = [Smallest::NONE; GROUP];
-    for from in (0..k).step_by(rows) {
-        for p in 0..panels {
-            let first = p * family.nr;
-            let panel = dst.wrapping_add(p * bytes);
-            let offset = (column + first) as isize * line + from as isize * next;
-            let pack = Pack {
-                src: MatRef { data: b.data.wrapping_offset(offset), row_stride: b.row_stride },
-                k_adjacent: transposed,
-                k: rows.min(k - from),
-                valid: family.nr.min(cols - first),
-                width: family.nr,
-                dst: panel.wrapping_add(family.header + from / family.k_group * family.nr * family.b_lane),
-                header: panel,
-            };
-            // SAFETY: the columns exist and the panel has room for them.
-            smallest[p] = smallest[p].min(unsafe { (family.pack_b)(&pack) });
-        }
-    }
-    if family.exact.is_some() {
-        for p in 0..panels {
-            // SAFETY: a panel begins with its header.
-            unsafe { dst.wrapping_add(p * bytes).cast::<Smallest>().write_unaligned(smallest[p]) };
         }
     }
 }
@@ -338,25 +278,5 @@ fn finish(mm: &MatMul, args: &MatMulArgs, row: usize, column: usize) -> Finish {
         c: args.c.data.wrapping_offset(row * args.c.row_stride).wrapping_add(column * mm.out.size()),
         c_row: args.c.row_stride,
         out: mm.out,
-    }
-}
-
-/// Packs a whole right operand.
-///
-/// # Safety
-/// As [`MatMul::pack_b`].
-pub(super) unsafe fn pack_all(mm: &MatMul, b: MatRef, k: usize, n: usize, dst: *mut u8) {
-    let family = &mm.kernels.packed;
-    let unpacked = mm.unpacked(b, k);
-    for column in (0..n).step_by(GROUP * family.nr) {
-        let to = dst.wrapping_add(column / family.nr * family.panel_bytes(k));
-        // SAFETY: the columns exist, and the caller's promise.
-        unsafe { pack_panels(family, &unpacked, column, (GROUP * family.nr).min(n - column), to) };
-    }
-}
-
-impl MatMul {
-    fn unpacked(&self, b: MatRef, k: usize) -> Unpacked {
-        Unpacked { b, transposed: self.spec.b_trans, size: self.spec.dtype.size(), k }
     }
 }
