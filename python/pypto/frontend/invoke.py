@@ -148,7 +148,7 @@ def _splice(reader: Reader, callee: Callee, values: list[Value], node: ast.Call)
     try:
         signature.bind_dynamic_extents(builder, callee.axes, callee.specs, values)
         for spec, value in zip(callee.specs, values, strict=True):
-            builder.bind(spec.name, value)
+            builder.bind(spec.name, builder.detach(value, here))
         reader.statements.read(callee.source.node.body)
     finally:
         for bound in list(frame.names):

@@ -120,7 +120,7 @@ def _begin(reader: Reader, initial: ast.expr, carried: list[str]) -> None:
             value = views.load_window(builder, value, initial)
         if not is_scalar(value) and not isinstance(value, Var):
             builder.fail("type", f"a loop carries scalars, tiles and tensors, got {describe(value)}", initial)
-        builder.bind(name, value)
+        builder.bind(name, builder.detach(value, initial))
 
 
 def _end_of_round(reader: Reader, state: LoopState, node: ast.For, carried: list[str]) -> None:
