@@ -11,13 +11,13 @@
 use super::clock::{self, Anchor};
 use super::ring::{Consumer, Producer, ring};
 use super::{Drained, Record, SpanRecord, names};
-use crate::sync::global::{AtomicU32, AtomicU64, Mutex, MutexGuard, Once, Ordering, PoisonError};
+use crate::sync::global::{AtomicU32, AtomicU64, Mutex, MutexGuard, Once, Ordering, lock};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::mem;
 
 /// Records of one thread between two drains: 1 MiB, touched as far as it is used.
-const RING_RECORDS: usize = if cfg!(test) { 1 << 12 } else { 1 << 15 };
+const RING_RECORDS: usize = 1 << 15;
 /// Threads whose records are kept. Threads may come and go without anybody draining; beyond this many they record nothing.
 const MAX_RINGS: usize = 1024;
 /// Spans kept for a guard that does not drain while others do: 40 MiB.
@@ -192,11 +192,6 @@ impl SpanRecord {
         let duration_ns = anchor.to_monotonic_ns(end).saturating_sub(begin_ns);
         SpanRecord { begin_ns, duration_ns, arg, invocation, tid, name, track }
     }
-}
-
-/// A panic under one of these locks leaves whole records behind, so poison is no reason to lose the trace.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Every lock of the module `trace`, in the order in which they are taken.

@@ -4,7 +4,7 @@
 //! the contract fixes are constants here, everything else (a kernel, a parameter) is interned when a program is registered.
 
 use super::Name;
-use crate::sync::global::{Mutex, MutexGuard, PoisonError};
+use crate::sync::global::{self, Mutex, MutexGuard};
 use std::collections::HashMap;
 
 macro_rules! well_known {
@@ -112,5 +112,49 @@ pub(super) type Lock = MutexGuard<'static, Option<Table>>;
 
 /// Keeps others out of the table; a fork happens under it, so that the child finds the table whole.
 pub(super) fn lock() -> Lock {
-    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+    global::lock(&TABLE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_text_has_the_same_number_for_ever() {
+        let name = intern("names.test.kernel");
+        assert_eq!(intern("names.test.kernel"), name);
+        assert_ne!(intern("names.test.other"), name);
+        assert_eq!(name.text(), "names.test.kernel");
+    }
+
+    #[test]
+    fn constants_are_what_interning_their_text_gives() {
+        assert_eq!(intern("chip.run"), CHIP_RUN);
+        assert_eq!(intern("chip.run.runner_run.device_wall.task"), TASK);
+        for (number, (text, _)) in WELL_KNOWN.iter().enumerate() {
+            assert_eq!(intern(text), Name(number as u16));
+            assert_eq!(Name(number as u16).text(), *text);
+        }
+    }
+
+    #[test]
+    fn depth_counts_the_names_around_a_name() {
+        let depths = [CHIP_RUN, BIND, BIND_ARGS, H2D, RUNNER_RUN, DEVICE_WALL, TASK, PREWARM].map(Name::depth);
+        assert_eq!(depths, [0, 1, 2, 1, 1, 2, 3, 0]);
+        assert_eq!(intern(&format!("{}.gemm", TASK.text())).depth(), 4);
+    }
+
+    #[test]
+    fn the_leaf_is_what_the_names_around_do_not_say() {
+        let leaves = [CHIP_RUN, BIND_ARGS, DEVICE_WALL, PREWARM].map(Name::leaf);
+        assert_eq!(leaves, ["chip.run", "args", "device_wall", "chip.prewarm.build"]);
+    }
+
+    #[test]
+    fn a_name_below_a_well_known_one_calls_its_argument_alike() {
+        assert_eq!(intern("chip.run.h2d.weight").attribute(), Some("bytes"));
+        assert_eq!(H2D.attribute(), Some("bytes"));
+        assert_eq!(intern("chip.run.h2dx").attribute(), None);
+        assert_eq!(CHIP_RUN.attribute(), None);
+    }
 }

@@ -344,21 +344,21 @@ impl Builder<'_> {
         let node = &self.nodes[id];
         match &node.op {
             NodeOp::Store(spec) => {
-                self.into_acc(node, 0, body, acc)?;
+                self.load_acc(node, 0, body, acc)?;
                 let mem = self.mem(Mem::Box(spec.clone()), spec.dtype, Extent::FULL, true);
                 body.push(Inst::Store(Dst::Mem(mem)));
             }
             NodeOp::RowReduce(op) => {
-                self.into_acc(node, 0, body, acc)?;
+                self.load_acc(node, 0, body, acc)?;
                 body.push(Inst::Reduce(reduce(*op, node)?, self.slots[&id]));
             }
             NodeOp::Cast(mode) => {
-                self.into_acc(node, 0, body, acc)?;
+                self.load_acc(node, 0, body, acc)?;
                 let from = self.nodes[node.inputs[0]].dtype;
                 body.extend(conversions(from, node.dtype, *mode).into_iter().map(Inst::Convert));
             }
             NodeOp::Unary(op) => {
-                self.into_acc(node, 0, body, acc)?;
+                self.load_acc(node, 0, body, acc)?;
                 body.push(match unary(*op, node.dtype) {
                     Some(f) => Inst::Unary(f),
                     None => Inst::Binary(relu_max(*op, node)?, Src::Const(0)),
@@ -369,7 +369,7 @@ impl Builder<'_> {
                 let f = binary(*op, node)?;
                 match node.scalar {
                     Some(value) => {
-                        self.into_acc(node, 0, body, acc)?;
+                        self.load_acc(node, 0, body, acc)?;
                         let src = self.scalar(value, node.dtype);
                         body.push(Inst::Binary(f, src));
                     }
@@ -378,7 +378,7 @@ impl Builder<'_> {
                         body.push(Inst::BinaryRev(f, src));
                     }
                     None => {
-                        self.into_acc(node, 0, body, acc)?;
+                        self.load_acc(node, 0, body, acc)?;
                         let src = self.src(node, 1)?;
                         body.push(Inst::Binary(f, src));
                     }
@@ -394,7 +394,7 @@ impl Builder<'_> {
         body.extend(rounding(node.dtype).filter(|_| rounds(op)).map(Inst::Convert));
     }
 
-    fn into_acc(
+    fn load_acc(
         &mut self,
         node: &Node,
         at: usize,
