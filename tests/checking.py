@@ -19,6 +19,7 @@ from pypto import _pypto, ir
 from pypto.ir.lower import lower
 from pypto.ir.nodes import Program
 from pypto.ir.passes import outline
+from pypto.ir.verifier import verify
 
 
 def program_of(kernel: Any, *args: Any) -> Program:
@@ -36,6 +37,8 @@ def verified(program: Program) -> dict[str, Any]:
 def run(kernel: Any, *args: Any) -> list[np.ndarray]:
     """The array arguments after a run; all ways of running agree bit by bit. The given arrays are not changed."""
     program = program_of(kernel, *args)
+    verify(program)
+    verify(outline(program))
     verified(program)
     results = []
     for version in (program, outline(program), pl.parse_program(outline(program).as_python())):
@@ -64,7 +67,7 @@ def check_device(program: Program, args: tuple[Any, ...], expected: list[np.ndar
         worker().run(ir.compile(program, directory, platform="a2a3sim"), *copies)
     for have, want in zip((copy for copy in copies if isinstance(copy, np.ndarray)), expected, strict=True):
         written = ~np.isnan(want) if np.issubdtype(want.dtype, np.floating) else want != 77
-        # The interpreter computes in FP64 and rounds once, the chip in FP32: they differ by a few units of the last place.
+        # The interpreter computes in FP64 and rounds once, the chip in FP32: a few units of the last place apart.
         tolerance = {"float32": 1e-5, "float16": 1e-3}.get(want.dtype.name, 0.0)
         np.testing.assert_allclose(have[written], want[written], rtol=tolerance, atol=tolerance)
 

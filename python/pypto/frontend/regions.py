@@ -53,11 +53,13 @@ class _ReadAgain(Exception):
 class LoopState:
     """A loop being read.
 
-    `homes` are the places of the names that it carries; `entries` what those that are tensors held before, `moved`
-    which of them a round changes. `yields` says that it has `init_values`, `yielded` what `pl.yield_` gave.
+    `level` is where it stands, a kernel or orchestration code. `homes` are the places of the names that it carries;
+    `entries` what those that are tensors held before, `moved` which of them a round changes. `yields` says that it has
+    `init_values`, `yielded` what `pl.yield_` gave.
     """
 
     node: ast.stmt
+    level: str
     yields: bool = False
     homes: dict[str, Var | ScalarVar] = field(default_factory=dict)
     entries: dict[str, Var] = field(default_factory=dict)
@@ -219,7 +221,7 @@ class Regions:
         names = [name for name in dict.fromkeys([*assigned_names(node.body), *(carried or ())]) if name in before]
         mark, mistakes, needs = len(builder.block), len(builder.diagnostics), Needs()
         while True:
-            state = LoopState(node, yields=bool(carried))
+            state = LoopState(node, builder.level, yields=bool(carried))
             self._enter(state, names, needs)
             block: list[Stmt] = []
             self.loops.append(state)

@@ -20,7 +20,7 @@ from pypto.ir.types import TileType, same_box, same_valid
 if TYPE_CHECKING:
     from pypto.frontend.reader import Reader
 
-MAX_STATEMENTS: Final = 1_000_000
+MAX_STATEMENTS: Final = 200_000
 """Statements of one function after unrolling and inlining. More is a runaway `pl.unroll`."""
 
 _REJECTED: Final[dict[type[ast.stmt], tuple[str, str]]] = {
@@ -271,6 +271,10 @@ class Statements:
         word = "break" if isinstance(node, ast.Break) else "continue"
         if not regions.loops:
             builder.fail("syntax", f"`{word}` outside a loop", node)
+        if regions.loops[-1].level != builder.level:
+            builder.fail(
+                "syntax", f"`{word}` out of a scope", node, "decide outside the scope, on a value that it computed"
+            )
         regions.sync(regions.loops[-1], node, rebind=False)
         loc = builder.loc(node)
         builder.emit(BreakStmt(loc) if isinstance(node, ast.Break) else ContinueStmt(loc))
