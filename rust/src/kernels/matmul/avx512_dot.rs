@@ -184,6 +184,7 @@ const PAIRS: Family = Family {
     pack_b: pack::<{ form::PAIRS_B }>,
     tiles: &DOT,
     tall: &[],
+    tall_up_to: 0,
     strided: None,
     exact: Some(&EXACT),
 };

@@ -7,7 +7,7 @@
 use super::MatMul;
 use super::spec::{MatMulArgs, MatRef};
 use super::tile::{End, Family, Finish, Pack, Smallest, Start, Stream, StreamFn, Tile, TileFn};
-use super::way::{Plan, Source, Way};
+use super::way::{GROUP, Plan, Source, Way};
 use std::ptr::{null, null_mut};
 
 /// Rows of B in place that are asked for before they are used: 32 cover the latency of memory at one row per 16 cycles.
@@ -40,8 +40,8 @@ pub(super) unsafe fn run(mm: &MatMul, args: &MatMulArgs) {
         }
         for column in (0..n).step_by(way.width) {
             let cols = way.width.min(n - column);
-            // SAFETY: the columns exist and scratch holds a panel.
-            let right = unsafe { right(mm, args, &way, column, cols, scratch.wrapping_add(plan.panel)) };
+            // SAFETY: the columns exist and scratch holds `plan.panels` panels.
+            let right = unsafe { right(mm, args, &way, &plan, column) };
             let tiles = match way.family.exact {
                 Some(exact) if !left.smallest.products_stay_normal(right.smallest) => exact,
                 _ => way.tiles,
@@ -119,13 +119,16 @@ struct Right {
     smallest: Smallest,
 }
 
-/// Makes `cols` columns of B from `column` on ready.
+/// Makes a tile's columns of B from `column` on ready. Columns come in order: their panel may have been packed with one
+/// before.
 ///
-/// Safety: as [`run`]; `room` holds a panel.
-unsafe fn right(mm: &MatMul, args: &MatMulArgs, way: &Way, column: usize, cols: usize, room: *mut u8) -> Right {
-    let k = args.k;
+/// Safety: as [`run`]; scratch has room for `plan.panels` panels.
+unsafe fn right(mm: &MatMul, args: &MatMulArgs, way: &Way, plan: &Plan, column: usize) -> Right {
+    let &MatMulArgs { n, k, scratch, .. } = args;
+    let packed = &mm.kernels.packed;
+    let room = scratch.wrapping_add(plan.panel);
     match way.source {
-        Source::InPlace { b, masks } if masks || cols == way.width => Right {
+        Source::InPlace { b, masks } if masks || column + way.width <= n => Right {
             data: b.data.wrapping_add(column * mm.spec.dtype.size()),
             step: b.row_stride,
             ahead: b.row_stride.wrapping_mul(AHEAD_IN_PLACE),
@@ -133,22 +136,31 @@ unsafe fn right(mm: &MatMul, args: &MatMulArgs, way: &Way, column: usize, cols: 
             start: Start::Zero,
             smallest: Smallest::NONE,
         },
-        Source::InPlace { b, .. } | Source::Pack(b) => {
-            // SAFETY: the columns exist and `room` holds a panel.
-            unsafe { pack_panel(way.family, b, mm.spec.b_trans, mm.spec.dtype.size(), k, column, cols, room) };
+        Source::InPlace { b, .. } => {
+            // SAFETY: the columns exist and there is room for a panel.
+            unsafe { pack_panels(way.family, &mm.unpacked(b, k), column, n - column, room) };
             Right::packed(way.family, room, 0)
         }
+        Source::Pack(b) => {
+            let nth = column / way.width % plan.panels;
+            if nth == 0 {
+                let cols = (plan.panels * way.width).min(n - column);
+                // SAFETY: the columns exist and there is room for their panels.
+                unsafe { pack_panels(way.family, &mm.unpacked(b, k), column, cols, room) };
+            }
+            Right::packed(way.family, room.wrapping_add(nth * way.family.panel_bytes(k)), 0)
+        }
         Source::Packed { data, n_start } => {
-            let (panel, within) = panel(&mm.kernels.packed, data, k, n_start + column);
+            let (panel, within) = panel(packed, data, k, n_start + column);
             Right::packed(way.family, panel, within)
         }
         Source::PackAgain { data, n_start } => {
-            let packed = &mm.kernels.packed;
             let (panel, _) = panel(packed, data, k, n_start + column);
             let lanes =
                 MatRef { data: panel.wrapping_add(packed.header), row_stride: (packed.nr * packed.b_lane) as isize };
+            let again = Unpacked { b: lanes, transposed: false, size: packed.b_lane, k };
             // SAFETY: lanes of one element are a matrix of `nr` columns.
-            unsafe { pack_panel(way.family, lanes, false, packed.b_lane, k, 0, cols, room) };
+            unsafe { pack_panels(way.family, &again, 0, packed.nr, room) };
             Right::packed(way.family, room, 0)
         }
     }
@@ -178,36 +190,58 @@ impl Right {
     }
 }
 
-/// Packs `cols` columns of `b` from `column` on into the panel `dst`. `transposed`: `b` lies as `[n, k]`.
+/// A right operand to pack.
+#[derive(Clone, Copy)]
+pub(super) struct Unpacked {
+    pub b: MatRef,
+    /// `b` lies as `[n, k]`.
+    pub transposed: bool,
+    /// Bytes of an element.
+    pub size: usize,
+    pub k: usize,
+}
+
+/// Rows of B that are packed for one panel before they are for the next: so a row is read on while it is near, which is
+/// twice as fast as panel by panel.
+const ROWS_AT_ONCE: usize = 16;
+
+/// Packs `cols` columns of B from `column` on into panels from `dst` on.
 ///
 /// # Safety
-/// The columns exist for all `k` and `dst` has room for a panel.
-#[expect(clippy::too_many_arguments, reason = "two callers with nothing in common but this")]
-pub(super) unsafe fn pack_panel(
-    family: &Family,
-    b: MatRef,
-    transposed: bool,
-    size: usize,
-    k: usize,
-    column: usize,
-    cols: usize,
-    dst: *mut u8,
-) {
-    let offset = column as isize * if transposed { b.row_stride } else { size as isize };
-    let pack = Pack {
-        src: MatRef { data: b.data.wrapping_offset(offset), row_stride: b.row_stride },
-        k_adjacent: transposed,
-        k,
-        valid: cols,
-        width: family.nr,
-        dst: dst.wrapping_add(family.header),
-        header: dst,
-    };
-    // SAFETY: the caller's promise.
-    unsafe {
-        let smallest = (family.pack_b)(&pack);
-        if family.exact.is_some() {
-            dst.cast::<Smallest>().write_unaligned(smallest);
+/// The columns exist for all `k` and `dst` has room for the panels.
+pub(super) unsafe fn pack_panels(family: &Family, unpacked: &Unpacked, column: usize, cols: usize, dst: *mut u8) {
+    let &Unpacked { b, transposed, size, k } = unpacked;
+    let (line, next) = if transposed { (b.row_stride, size as isize) } else { (size as isize, b.row_stride) };
+    let bytes = family.panel_bytes(k);
+    let panels = cols.div_ceil(family.nr);
+    for p in 0..panels {
+        // SAFETY: a panel begins with its header.
+        unsafe { dst.wrapping_add(p * bytes).write_bytes(0, family.header) };
+    }
+    let rows = if transposed || panels == 1 { k.max(1) } else { ROWS_AT_ONCE * family.k_group };
+    let mut smallest = [Smallest::NONE; GROUP];
+    for from in (0..k).step_by(rows) {
+        for p in 0..panels {
+            let first = p * family.nr;
+            let panel = dst.wrapping_add(p * bytes);
+            let offset = (column + first) as isize * line + from as isize * next;
+            let pack = Pack {
+                src: MatRef { data: b.data.wrapping_offset(offset), row_stride: b.row_stride },
+                k_adjacent: transposed,
+                k: rows.min(k - from),
+                valid: family.nr.min(cols - first),
+                width: family.nr,
+                dst: panel.wrapping_add(family.header + from / family.k_group * family.nr * family.b_lane),
+                header: panel,
+            };
+            // SAFETY: the columns exist and the panel has room for them.
+            smallest[p] = smallest[p].min(unsafe { (family.pack_b)(&pack) });
+        }
+    }
+    if family.exact.is_some() {
+        for p in 0..panels {
+            // SAFETY: a panel begins with its header.
+            unsafe { dst.wrapping_add(p * bytes).cast::<Smallest>().write_unaligned(smallest[p]) };
         }
     }
 }
@@ -313,10 +347,16 @@ fn finish(mm: &MatMul, args: &MatMulArgs, row: usize, column: usize) -> Finish {
 /// As [`MatMul::pack_b`].
 pub(super) unsafe fn pack_all(mm: &MatMul, b: MatRef, k: usize, n: usize, dst: *mut u8) {
     let family = &mm.kernels.packed;
-    for column in (0..n).step_by(family.nr) {
-        let cols = family.nr.min(n - column);
+    let unpacked = mm.unpacked(b, k);
+    for column in (0..n).step_by(GROUP * family.nr) {
         let to = dst.wrapping_add(column / family.nr * family.panel_bytes(k));
         // SAFETY: the columns exist, and the caller's promise.
-        unsafe { pack_panel(family, b, mm.spec.b_trans, mm.spec.dtype.size(), k, column, cols, to) };
+        unsafe { pack_panels(family, &unpacked, column, (GROUP * family.nr).min(n - column), to) };
+    }
+}
+
+impl MatMul {
+    fn unpacked(&self, b: MatRef, k: usize) -> Unpacked {
+        Unpacked { b, transposed: self.spec.b_trans, size: self.spec.dtype.size(), k }
     }
 }

@@ -103,7 +103,7 @@ pub(super) struct Pack {
     pub width: usize,
     /// `[ceil(k / k_group)][width]` lanes. Missing rows, columns and `k` are filled so that they do not change a sum.
     pub dst: *mut u8,
-    /// Where packing leaves what it found out about each column: [`Kernels::header`] bytes.
+    /// Where packing adds what it found out about each column: [`Family::header`] bytes.
     pub header: *mut u8,
 }
 
@@ -151,6 +151,8 @@ pub(super) struct Family {
     pub tiles: &'static [TileFn],
     /// `[rows - 1]`, on packed A and half of a panel: reads each lane of B once for more rows than `tiles` has.
     pub tall: &'static [TileFn],
+    /// Rows up to which `tall` is taken.
+    pub tall_up_to: usize,
     /// `[rows - 1]`, on A with any strides, where elements are lanes.
     pub strided: Option<&'static [TileFn]>,
     /// `[rows - 1]`, for operands whose [`Smallest`] do not allow `tiles`.

@@ -20,6 +20,9 @@ const STREAM_COLUMNS: usize = 256;
 /// Bytes of sums of a stream, which should stay in the first-level cache.
 const STREAM_BYTES: usize = 16 << 10;
 
+/// Panels of B that are packed together at most.
+pub(super) const GROUP: usize = 4;
+
 /// Where the lanes of B come from.
 #[derive(Clone, Copy)]
 pub(super) enum Source {
@@ -70,7 +73,7 @@ impl Way {
             (Rhs::Packed { data, n_start }, ..) => (packed, Source::Packed { data, n_start }),
         };
         let half = matches!(source, Source::InPlace { .. } | Source::Packed { .. });
-        let (tiles, width, pack_a) = if half && m > family.tiles.len() && m <= family.tall.len() {
+        let (tiles, width, pack_a) = if half && m > family.tiles.len() && m <= family.tall_up_to {
             (family.tall, family.nr / 2, Some(family.pack_a))
         } else {
             match family.strided {
@@ -88,6 +91,8 @@ pub(super) struct Plan {
     pub rows: usize,
     /// Steps of a block of `k`.
     pub steps: usize,
+    /// Panels of B that are packed together.
+    pub panels: usize,
     /// Columns of a stream.
     pub columns: usize,
     /// Offset of the panel of B; a stream has its sums there.
@@ -105,9 +110,10 @@ impl Plan {
         let steps = total.min(B_BLOCK_BYTES / (family.nr * family.b_lane));
         let columns = STREAM_BYTES / 4 / STREAM_UNIT / m.max(1) * STREAM_UNIT;
         let panel = (rows * total * 4).next_multiple_of(64);
-        let carry = panel + family.panel_bytes(k).max(STREAM_BYTES);
+        let panels = (B_BLOCK_BYTES / 2 / family.panel_bytes(k).max(1)).clamp(1, GROUP);
+        let carry = panel + (panels * family.panel_bytes(k)).max(STREAM_BYTES);
         let carried = if steps < total { rows * family.nr * 4 } else { 0 };
-        Plan { rows, steps, columns, panel, carry, bytes: carry + carried.next_multiple_of(64) }
+        Plan { rows, steps, panels, columns, panel, carry, bytes: carry + carried.next_multiple_of(64) }
     }
 }
 
