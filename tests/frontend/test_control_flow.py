@@ -307,3 +307,36 @@ def test_a_loop_may_carry_views_of_device_memory() -> None:
     x = f32(8, 8)
     _, out = run(views_change_places, x, empty(12, 8))
     np.testing.assert_array_equal(out, np.concatenate([x[:4], x[4:], x[:4]]))
+
+
+@pl.jit.inline
+def count_down(n):
+    rounds = 0
+    while n > 0:
+        n = n - 2
+        rounds = rounds + 1
+    return rounds
+
+
+@pl.jit.incore
+def scalars_are_values(out: pl.Out[pl.Tensor]):
+    n = 5
+    for _ in pl.range(2):
+        before = n
+        pair = (n, before)
+        rounds = count_down(n)
+        for _j in pl.range(3):
+            n = n + 1
+        if n > 9:
+            n = n * 10
+        pl.write(out, [0, n % 8], pl.cast(pair[0] + pair[1] + rounds, pl.FP32))
+    pl.write(out, [1, 0], pl.cast(n, pl.FP32))
+
+
+def test_scalars_are_values_in_tuples_in_other_names_and_in_spliced_functions() -> None:
+    (out,) = run(scalars_are_values, empty(2, 8))
+    expected = np.full((2, 8), np.nan, np.float32)
+    expected[0, 0] = 5 + 5 + 3  # n was 5 and became 8
+    expected[0, 110 % 8] = 8 + 8 + 4  # n was 8 and became 110
+    expected[1, 0] = 110
+    np.testing.assert_array_equal(out, expected)
