@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 
 from pypto.ir.exprs import Const, ScalarOp, ScalarVar, Symbol
 from pypto.ir.nodes import (
@@ -96,6 +95,8 @@ class Continued(Exception):
 def rounded(array: np.ndarray, dtype: Any) -> np.ndarray:
     """The array in an element type. BF16 values live in FP32 arrays, rounded."""
     if dtype.name == "BF16":
+        import torch  # takes seconds, and few tests need it
+
         exact = torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32))
         return exact.to(torch.bfloat16).to(torch.float32).numpy()
     with np.errstate(over="ignore", invalid="ignore"):
@@ -264,7 +265,8 @@ class Interpreter:
             for start, extent, size in zip(offsets, extents, tensor.shape, strict=True)
         ), "load outside its tensor"
         box = tensor[tuple(slice(start, start + extent) for start, extent in zip(offsets, extents, strict=True))]
-        return self.tile(stmt, box.reshape([self.get(extent) for extent in stmt.out.type.valid]))
+        valid = [self.get(extent) for extent in stmt.out.type.valid]
+        return self.tile(stmt, box.reshape(valid[::-1]).T if stmt.attrs["transposed"] else box.reshape(valid))
 
     def op_store(self, stmt: OpStmt) -> None:
         tile, offsets, tensor, extents = stmt.args
@@ -277,6 +279,9 @@ class Interpreter:
 
     def op_move(self, stmt: OpStmt) -> np.ndarray:
         return self.get(stmt.args[0]).copy()
+
+    def op_spill(self, stmt: OpStmt) -> np.ndarray:
+        return self.get(stmt.args[0])
 
     def op_cast(self, stmt: OpStmt) -> np.ndarray:
         value, dtype = self.cut(stmt, self.get(stmt.args[0])), stmt.out.type.dtype

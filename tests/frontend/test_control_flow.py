@@ -256,3 +256,87 @@ def test_values_cross_scopes() -> None:
     _, out = run(scopes, x, empty(32, 32))
     np.testing.assert_array_equal(out[:16], 2 + 2 + 3 + 4)
     np.testing.assert_array_equal(out[16:], 2)
+
+
+@pl.jit.incore
+def tensors_become_values(x: pl.Tensor, n: pl.Scalar[pl.INDEX], out: pl.Out[pl.Tensor]):
+    y = x
+    for i in pl.range(n):
+        x = pl.add(x, 1.0)
+        if i == 0:
+            y = pl.mul(y, 2.0)
+        out[16:32, :] = y
+    out[0:16, :] = x
+
+
+def test_device_memory_that_a_loop_or_branch_replaces_by_a_value_is_loaded() -> None:
+    x = f32(16, 8)
+    out = run(tensors_become_values, x, 2, empty(32, 8))[-1]
+    np.testing.assert_array_equal(out[:16], (x + np.float32(1)) + np.float32(1))
+    np.testing.assert_array_equal(out[16:], x * 2)
+
+
+@pl.jit.incore
+def reads_in_the_condition(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    i = 0
+    while pl.read(x, [0, i]) < 4.0 and i < 6:
+        i = i + 1
+        if i == 2:
+            continue
+        pl.write(out, [0, i], pl.cast(i, pl.FP32))
+
+
+def test_15_a_condition_is_computed_before_each_round_and_reads_past_the_end_do_not_fail() -> None:
+    x = np.array([[0, 1, 2, 3, 1, 0]], np.float32)
+    _, out = run(reads_in_the_condition, x, empty(1, 8))
+    np.testing.assert_array_equal(out, np.array([[np.nan, 1, np.nan, 3, 4, 5, 6, np.nan]], np.float32))
+
+
+@pl.jit
+def views_change_places(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    current = x[0:4, :]
+    following = x[4:8, :]
+    for i in pl.range(3):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[i * 4 : i * 4 + 4, :] = current
+        current, following = following, current
+    return out
+
+
+def test_a_loop_may_carry_views_of_device_memory() -> None:
+    x = f32(8, 8)
+    _, out = run(views_change_places, x, empty(12, 8))
+    np.testing.assert_array_equal(out, np.concatenate([x[:4], x[4:], x[:4]]))
+
+
+@pl.jit.inline
+def count_down(n):
+    rounds = 0
+    while n > 0:
+        n = n - 2
+        rounds = rounds + 1
+    return rounds
+
+
+@pl.jit.incore
+def scalars_are_values(out: pl.Out[pl.Tensor]):
+    n = 5
+    for _ in pl.range(2):
+        before = n
+        pair = (n, before)
+        rounds = count_down(n)
+        for _j in pl.range(3):
+            n = n + 1
+        if n > 9:
+            n = n * 10
+        pl.write(out, [0, n % 8], pl.cast(pair[0] + pair[1] + rounds, pl.FP32))
+    pl.write(out, [1, 0], pl.cast(n, pl.FP32))
+
+
+def test_scalars_are_values_in_tuples_in_other_names_and_in_spliced_functions() -> None:
+    (out,) = run(scalars_are_values, empty(2, 8))
+    expected = np.full((2, 8), np.nan, np.float32)
+    expected[0, 0] = 5 + 5 + 3  # n was 5 and became 8
+    expected[0, 110 % 8] = 8 + 8 + 4  # n was 8 and became 110
+    expected[1, 0] = 110
+    np.testing.assert_array_equal(out, expected)

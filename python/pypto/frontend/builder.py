@@ -134,6 +134,14 @@ class Builder:
         self.emit(Let(var, value, node if isinstance(node, Loc) else self.loc(node)))
         return var
 
+    def detach(self, value: Value, node: ast.AST | Loc) -> Value:
+        """`value` as it is now: a scalar that may change is copied, also inside a tuple."""
+        if isinstance(value, ScalarVar) and value.mutable:
+            return self.let(value, node, value.name)
+        if isinstance(value, tuple):
+            return tuple(self.detach(item, node) for item in value)
+        return value
+
     def op(
         self,
         name: str,

@@ -151,7 +151,7 @@ class Calls:
         builder.fail("unsupported", f"pl.{name} is not supported yet", node.func)
 
     def _yield(self, node: ast.Call) -> Value:
-        """In an arm of a branch the values that the assigned names get; in a loop also what the next round starts with."""
+        """In an arm of a branch: what the assigned names get. In a loop also: what the next round starts with."""
         builder, carriers = self.builder, self.reader.regions.carriers
         if not carriers or (carriers[-1] is not None and not carriers[-1].yields):
             builder.fail(

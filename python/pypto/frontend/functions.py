@@ -50,6 +50,7 @@ def build(
 
 def _param(builder: Builder, spec: ParamSpec, type: Any, baked: dict[str, Const]) -> Param:
     loc = builder.loc(spec.node)
+    builder.frame.where[spec.name] = builder.block
     if isinstance(type, TensorType):
         var = Var(spec.name, type, loc)
         builder.bind(spec.name, var)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
-from pypto.frontend import scalars, scopes
+from pypto.frontend import scalars, scopes, views
 from pypto.frontend.assigned import assigned_names
 from pypto.frontend.builder import usable
 from pypto.frontend.regions import LoopState
-from pypto.frontend.values import PyValue, Value
+from pypto.frontend.values import PyValue, Value, Window, describe, is_scalar
 from pypto.ir.exprs import Const, Expr, ScalarVar, index
-from pypto.ir.nodes import ForStmt, Var, WhileStmt
+from pypto.ir.nodes import ForStmt, Stmt, Var, WhileStmt
 from pypto.language.dtypes import INDEX
 from pypto.language.stubs import MARK
 
@@ -87,45 +87,70 @@ def _counted(reader: Reader, node: ast.For, call: ast.Call, kind: str) -> None:
             builder.fail("type", f"pl.{kind} has no parameter {keyword.arg!r}", keyword.value)
     target, carried = _targets(reader, node, initial is not None)
     variable = ScalarVar(target.id, INDEX)
-    homes: list[Var | ScalarVar] = []
+    inside = (target.id, *carried)
+    for name in inside:  # what these names mean outside the loop is kept, and comes back after it
+        if name in builder.frame.names:
+            builder.bind(_outside(name), builder.frame.names[name])
     if initial is not None:
-        values = usable(builder, reader.expressions.value(initial))
-        if not isinstance(values, tuple) or len(values) != len(carried):
-            builder.fail(
-                "value",
-                f"init_values has {len(values) if isinstance(values, tuple) else 1} values for {len(carried)} names",
-                initial,
-            )
-        homes = regions.carry(LoopState(node), carried, list(values), node)
-    hidden = {name: builder.frame.names.get(name) for name in (target.id, *carried)}
+        _begin(reader, initial, carried)
 
     def body(state: LoopState) -> None:
         builder.bind(target.id, variable)
-        for name, home in zip(carried, homes, strict=True):
-            builder.bind(name, home)
-        state.yields = bool(carried)
         reader.statements.read(node.body)
         if carried:
-            if state.yielded is None or not isinstance(node.body[-1], ast.Assign):
-                builder.fail(
-                    "syntax",
-                    "a loop with init_values yields new values at its end",
-                    node,
-                    f"end it with {', '.join(carried)} = pl.yield_(...)",
-                )
-            if len(state.yielded) != len(carried):
-                builder.fail(
-                    "value", f"{len(state.yielded)} values are yielded for {len(carried)} names", node.body[-1]
-                )
-            regions.yield_into(homes, state.yielded, node)
+            _end_of_round(reader, state, node, carried)
 
-    builder.frame.conditional += 1
-    try:
-        state, block = regions.loop(node, body)
-    finally:
-        builder.frame.conditional -= 1
+    _, block = regions.loop(node, body, carried)
     builder.emit(ForStmt(variable, start, stop, step, kind, block, builder.loc(node)))
-    _after_carry(reader, state, node, carried, homes, hidden)
+    finals = [builder.frame.names[name] for name in carried]
+    for name in inside:
+        before = builder.frame.names.get(_outside(name))
+        builder.unbind(name)
+        if before is not None:
+            builder.bind(name, before)
+            builder.unbind(_outside(name))
+    if carried:
+        _name_finals(reader, node, finals)
+
+
+def _outside(name: str) -> str:
+    return f"{name} outside"  # no name of the source has a space
+
+
+def _begin(reader: Reader, initial: ast.expr, carried: list[str]) -> None:
+    builder = reader.builder
+    values = usable(builder, reader.expressions.value(initial))
+    if not isinstance(values, tuple) or len(values) != len(carried):
+        count = len(values) if isinstance(values, tuple) else 1
+        builder.fail("value", f"init_values has {count} values for {len(carried)} names", initial)
+    for name, value in zip(carried, values, strict=True):
+        if isinstance(value, Window):
+            value = views.load_window(builder, value, initial)
+        if not is_scalar(value) and not isinstance(value, Var):
+            builder.fail("type", f"a loop carries scalars, tiles and tensors, got {describe(value)}", initial)
+        builder.bind(name, builder.detach(value, initial))
+
+
+def _end_of_round(reader: Reader, state: LoopState, node: ast.For, carried: list[str]) -> None:
+    builder = reader.builder
+    if state.yielded is None or not isinstance(node.body[-1], ast.Assign):
+        hint = f"end it with {', '.join(f'{name}_next' for name in carried)} = pl.yield_(...)"
+        builder.fail("syntax", "a loop with init_values yields new values at its end", node, hint)
+    if len(state.yielded) != len(carried):
+        builder.fail("value", f"{len(state.yielded)} values are yielded for {len(carried)} names", node.body[-1])
+    for name, value in zip(carried, state.yielded, strict=True):
+        builder.bind(name, value)
+
+
+def _name_finals(reader: Reader, node: ast.For, finals: list[Value]) -> None:
+    """The final values stand under the names left of the yield."""
+    last = node.body[-1]
+    assert isinstance(last, ast.Assign), "checked at the end of the round"
+    target = last.targets[0]
+    names = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
+    for item, value in zip(names, finals, strict=True):
+        if isinstance(item, ast.Name):
+            reader.builder.bind(item.id, value)
 
 
 def _targets(reader: Reader, node: ast.For, carries: bool) -> tuple[ast.Name, list[str]]:
@@ -143,33 +168,6 @@ def _targets(reader: Reader, node: ast.For, carries: bool) -> tuple[ast.Name, li
         target,
         "write for i, (a, b) in pl.range(n, init_values=(a0, b0)):" if carries else "write for i in pl.range(n):",
     )
-
-
-def _after_carry(
-    reader: Reader,
-    state: LoopState,
-    node: ast.For,
-    carried: list[str],
-    homes: list[Var | ScalarVar],
-    hidden: dict[str, Value | None],
-) -> None:
-    """After the loop the final values stand under the names left of the yield; the iteration names are gone."""
-    builder = reader.builder
-    if not carried:
-        return
-    for name in carried:
-        before = hidden[name]
-        if before is not None:
-            builder.bind(name, before)
-        else:
-            builder.unbind(name)
-    last = node.body[-1]
-    if isinstance(last, ast.Assign) and len(last.targets) == 1:
-        target = last.targets[0]
-        names = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
-        for item, home in zip(names, homes, strict=True):
-            if isinstance(item, ast.Name):
-                builder.bind(item.id, home)
 
 
 def _unrolled(reader: Reader, node: ast.For, call: ast.Call) -> None:
@@ -201,21 +199,16 @@ def read_while(reader: Reader, node: ast.While) -> None:
     builder = reader.builder
     if node.orelse:
         builder.fail("syntax", "`else` on a loop is not part of the kernel language", node.orelse[0])
-    head: list[object] = []
+    head: list[Stmt] = []
     condition: list[Expr] = []
 
     def body(state: LoopState) -> None:
-        head.clear()
+        head.clear()  # a loop may be read again
         condition.clear()
-        with builder.into([]) as block:
+        with builder.into(head):
             value = usable(builder, reader.expressions.value(node.test))
             condition.append(scalars.truth(builder, value, node.test, "the condition"))
-        head.append(block)
         reader.statements.read(node.body)
 
-    builder.frame.conditional += 1
-    try:
-        _, block = reader.regions.loop(node, body)
-    finally:
-        builder.frame.conditional -= 1
-    builder.emit(WhileStmt(head[0], condition[0], block, builder.loc(node)))  # type: ignore[arg-type]  # the block
+    _, block = reader.regions.loop(node, body)
+    builder.emit(WhileStmt(head, condition[0], block, builder.loc(node)))

@@ -65,13 +65,17 @@ def is_scalar(value: Value | None) -> TypeGuard[Expr]:
 
 
 def same_type(a: Value, b: Value) -> bool:
-    """Whether a name may change from one value to the other. Integers of any width are one type, validity is none."""
+    """Whether a name may change from one value to the other.
+
+    Integers of any width are one type; validity is no part of it; device memory and an on-chip value of equal shape and
+    dtype are both "the tensor" to an author.
+    """
     if is_scalar(a) and is_scalar(b):
         return (a.dtype.is_float, a.dtype.is_bool) == (b.dtype.is_float, b.dtype.is_bool)
     if isinstance(a, Var) and isinstance(b, Var):
-        if type(a.type) is not type(b.type) or a.type.dtype is not b.type.dtype:
-            return False
-        return same_extents(a.type.shape, b.type.shape)
+        if a.is_tensor != b.is_tensor and not all(isinstance(dim, int) for dim in (*a.type.shape, *b.type.shape)):
+            return False  # only device memory of static shape can be loaded to become an on-chip value
+        return a.type.dtype is b.type.dtype and same_extents(a.type.shape, b.type.shape)
     return not (is_scalar(a) or is_scalar(b) or isinstance(a, Var) or isinstance(b, Var)) or POISON in (a, b)
 
 

@@ -15,7 +15,7 @@ from pypto.frontend.builder import Builder, usable
 from pypto.frontend.values import Value, Window, describe
 from pypto.ir.exprs import Const, Dim, Expr, ScalarVar, binary, difference, index, of_dim, same
 from pypto.ir.nodes import OpStmt, Var
-from pypto.ir.types import TensorType, TileType
+from pypto.ir.types import TensorType, TileType, region
 from pypto.language.dtypes import INDEX
 
 if TYPE_CHECKING:
@@ -152,9 +152,9 @@ def check_box(builder: Builder, owner: Var, offsets: tuple[Expr, ...], valid: tu
 def view_of(builder: Builder, window: Window, node: ast.AST) -> Var:
     """An alias of the box (whole axes that cover the tensor are the tensor itself)."""
     base = window.base
-    whole = all(isinstance(offset, Const) and offset.value == 0 for offset in window.offsets)
+    at_origin = all(isinstance(offset, Const) and offset.value == 0 for offset in window.offsets)
     if (
-        whole
+        at_origin
         and len(window.keep) == len(base.type.shape)
         and all(same(a, b) for a, b in zip(window.extents, base.type.shape, strict=True))
     ):
@@ -163,8 +163,8 @@ def view_of(builder: Builder, window: Window, node: ast.AST) -> Var:
     return builder.op("slice", type, (base, window.offsets, window.extents), node, {"keep": window.keep}, base.name)
 
 
-def load_window(builder: Builder, window: Window, node: ast.AST) -> Var:
-    """The box as an on-chip value: a snapshot."""
+def load_window(builder: Builder, window: Window, node: ast.AST, transposed: bool = False) -> Var:
+    """The box as an on-chip value: a snapshot. `transposed` swaps the two axes that remain, on the way."""
     shape = tuple(window.extents[axis] for axis in window.keep)
     for extent in shape:
         if not isinstance(extent, int):
@@ -175,16 +175,34 @@ def load_window(builder: Builder, window: Window, node: ast.AST) -> Var:
                 "slice a constant number, x[i : i + 16], or say what is valid: pl.slice(x, [16], [i], valid_shape=[n])",
             )
     valid = tuple(window.valid[axis] for axis in window.keep)
+    if transposed:
+        shape, valid = shape[::-1], valid[::-1]
     type = TileType(shape, window.base.type.dtype, valid, tensor_level=True)  # type: ignore[arg-type]  # checked above
-    attrs = {"box": window.extents, "keep": window.keep}
+    if region(type.shape, type.valid) is None:
+        builder.fail(
+            "unsupported",
+            f"of {list(shape)} only the outermost axis and the last one may be partly valid",
+            node,
+            "load the planes one by one",
+        )
+    attrs = {"box": window.extents, "keep": window.keep, "transposed": transposed}
     return builder.op("load", type, (window.base, window.offsets, window.valid), node, attrs, window.base.name)
+
+
+def in_memory(builder: Builder, tile: Var, node: ast.AST) -> Var:
+    """The device memory in which an on-chip value waits between scopes, for orchestration code that needs it there."""
+    return builder.op("spill", TensorType(tile.tile.shape, tile.tile.dtype), (tile,), node, hint=tile.name)
+
+
+def whole(tensor: Var) -> Window:
+    """A tensor as the box that covers it."""
+    shape = tensor.type.shape
+    return Window(tensor, tuple(index(0) for _ in shape), shape, shape, tuple(range(len(shape))))
 
 
 def load_whole(builder: Builder, tensor: Var, node: ast.AST) -> Var:
     """A whole tensor as an on-chip value."""
-    shape = tensor.type.shape
-    zero = tuple(index(0) for _ in shape)
-    return load_window(builder, Window(tensor, zero, shape, shape, tuple(range(len(shape)))), node)
+    return load_window(builder, whole(tensor), node)
 
 
 def clamp(

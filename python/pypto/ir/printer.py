@@ -205,10 +205,15 @@ class _Printer:
             stage = ", stage=2" if stmt.kind == "pipeline" else ""
             return self._indented(f"for {self._name(stmt.var)} in pl.{stmt.kind}({bounds}{stage}):", stmt.body)
         if isinstance(stmt, WhileStmt):
-            return [
+            if not stmt.head:
+                return self._indented(f"while {self._scalar(stmt.cond)}:", stmt.body)
+            lines = [
                 *self._block(stmt.head),
-                *self._indented(f"while {self._scalar(stmt.cond)}:", [*stmt.body, *stmt.head]),
+                f"if not ({self._scalar(stmt.cond)}):",
+                "    break",
+                *self._block(stmt.body),
             ]
+            return ["while True:", *("    " + line for line in lines)]
         if isinstance(stmt, IfStmt):
             lines = self._indented(f"if {self._scalar(stmt.cond)}:", stmt.then)
             return lines + (self._indented("else:", stmt.orelse) if stmt.orelse else [])
@@ -258,7 +263,8 @@ def _load(to: _Printer, stmt: OpStmt) -> str:
         return f"pl.load({to._operand(base)}, {to._operand(offsets)}, {to._list(box)}{partial}{target})"
     dropped = [axis for axis in range(len(box)) if axis not in keep]
     drop = f", drop_dims={dropped}" if dropped else ""
-    return f"pl.slice({to._operand(base)}, {to._list(box)}, {to._operand(offsets)}{partial}{drop})"
+    text = f"pl.slice({to._operand(base)}, {to._list(box)}, {to._operand(offsets)}{partial}{drop})"
+    return f"pl.tile.transpose_view({text})" if stmt.attrs["transposed"] else text
 
 
 def _store(to: _Printer, stmt: OpStmt) -> str:
@@ -299,6 +305,10 @@ def _cast(to: _Printer, stmt: OpStmt) -> str:
     return f'pl.cast({to._operand(stmt.args[0])}, {_dtype(stmt.attrs["target_type"])}, mode="{stmt.attrs["mode"]}")'
 
 
+def _spill(to: _Printer, stmt: OpStmt) -> str:
+    return to._operand(stmt.args[0])  # another name: whoever uses the value there finds it in device memory
+
+
 def _move(to: _Printer, stmt: OpStmt) -> str:
     return f"pl.move({to._operand(stmt.args[0])}, pl.MemorySpace.{stmt.attrs['target_memory'].value})"
 
@@ -306,6 +316,11 @@ def _move(to: _Printer, stmt: OpStmt) -> str:
 def _transpose(to: _Printer, stmt: OpStmt) -> str:
     a, b = stmt.attrs["axes"]
     return f"pl.transpose({to._operand(stmt.args[0])}, {a}, {b})"
+
+
+def _matmul_acc(to: _Printer, stmt: OpStmt) -> str:
+    condition = f", init_cond={to._operand(stmt.args[3])}" if len(stmt.args) == 4 else ""
+    return f"pl.matmul_acc({', '.join(to._operand(arg) for arg in stmt.args[:3])}{condition})"
 
 
 def _reduce(to: _Printer, stmt: OpStmt) -> str:
@@ -321,7 +336,9 @@ _PRINTERS = {
     "full": _full,
     "cast": _cast,
     "move": _move,
+    "spill": _spill,
     "transpose": _transpose,
+    "matmul_acc": _matmul_acc,
     "row_sum": _reduce,
     "row_max": _reduce,
     "row_min": _reduce,

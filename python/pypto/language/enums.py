@@ -153,6 +153,29 @@ class MemRefType(Enum):
     View = 1
 
 
+class NotifyOp(Enum):
+    """How a signal cell changes."""
+
+    AtomicAdd = 0
+    Set = 1
+
+
+class WaitCmp(Enum):
+    """When a wait is over."""
+
+    Eq = 0
+    Ge = 1
+
+
+class ReduceOp(Enum):
+    """How values of ranks combine."""
+
+    Sum = 0
+    Max = 1
+    Min = 2
+    Prod = 3
+
+
 Mem = MemorySpace
 ND = TensorLayout.ND
 DN = TensorLayout.DN

@@ -39,7 +39,7 @@ def stub(form: ops.Form) -> Callable[..., Any]:
         default = kinds.empty if param.default is ops.REQUIRED else param.default
         parameters.append(kinds(bare, kind, default=default))
     operation.__name__ = operation.__qualname__ = form.name
-    operation.__module__ = "pypto.language" if form.namespace == "pl" else f"pypto.language.{form.namespace}"
+    operation.__module__ = ops.NAMESPACES[form.namespace]
     operation.__doc__ = (
         form.op.doc if form.op.supported else f"{form.op.doc}\n\nNot supported yet: a kernel that uses it is refused."
     )
@@ -62,8 +62,7 @@ def lookup(namespace: str, name: str, into: dict[str, Any]) -> Any:
     """What `__getattr__` of a namespace module does: makes the stub and keeps it in the module."""
     form = ops.find(namespace, name)
     if form is None:
-        module = "pypto.language" if namespace == "pl" else f"pypto.language.{namespace}"
-        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        raise AttributeError(f"module {ops.NAMESPACES[namespace]!r} has no attribute {name!r}")
     function = stub(form)
     into[name] = function
     return function

@@ -50,6 +50,12 @@ def own_stack() -> Stack:
     return _STACK.get(())
 
 
+def innermost() -> ChipWorker | None:
+    """The worker that this context entered last."""
+    own = _STACK.get(None)
+    return own[-1] if own else None
+
+
 def push(worker: ChipWorker) -> Token[Stack]:
     """Makes `worker` the innermost one; the token undoes it."""
     token = _STACK.set((*own_stack(), worker))

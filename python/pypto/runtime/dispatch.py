@@ -7,7 +7,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
-from pypto.runtime import programs
+from pypto.runtime import active, programs
 from pypto.runtime.run_config import RunConfig
 from pypto.runtime.worker import ChipWorker
 
@@ -30,8 +30,16 @@ def dispatch(compiled: CompiledProgram, args: tuple[Any, ...], config: RunConfig
     Raises:
         See `ChipWorker.run`.
     """
+    if config is None:
+        # The usual case, short: the innermost worker has run the program before, and it is the one to find.
+        worker = active.innermost()
+        if worker is not None and worker.device_id == 0:
+            known = worker._launchers.get(id(compiled))
+            if known is not None and known.fits and known.compiled() is compiled:
+                return known.handle(*args)
     # The platform is not compared with the program's: where they differ, `config` asked for it.
-    return worker_for(compiled, config)._launcher("run", compiled)(*args, config=config)
+    launcher = worker_for(compiled, config)._launcher(compiled)
+    return launcher.handle(*args, config=config)
 
 
 def worker_for(compiled: CompiledProgram, config: RunConfig | None = None) -> ChipWorker:
@@ -40,8 +48,8 @@ def worker_for(compiled: CompiledProgram, config: RunConfig | None = None) -> Ch
         raise TypeError(f"config must be a RunConfig, got {type(config).__name__}")
     platform, device_id = (compiled.platform, 0) if config is None else (config.platform, config.device_id)
     runtime = programs.runtime_name(compiled)
-    active = ChipWorker.current(level=2, platform=platform, device_id=device_id, runtime=runtime)
-    return active if active is not None else _implicit_worker(platform, device_id, runtime, config)
+    found = ChipWorker.current(level=2, platform=platform, device_id=device_id, runtime=runtime)
+    return found if found is not None else _implicit_worker(platform, device_id, runtime, config)
 
 
 def _implicit_worker(platform: str, device_id: int, runtime: str, config: RunConfig | None) -> ChipWorker:

@@ -17,9 +17,9 @@ RUN = "chip.run"
 DEVICE_WALL = "chip.run.runner_run.device_wall"
 """The span of the device's own work."""
 H2D = "chip.run.h2d"
-"""Spans of copies to the device: this name, or this and the parameter's."""
+"""The span of all copies to the device; one for each parameter lies below."""
 D2H = "chip.run.d2h"
-"""Spans of copies from the device."""
+"""The span of all copies from the device."""
 _ORCH = f"{DEVICE_WALL}.orch"
 _SCHED = f"{DEVICE_WALL}.sched"
 
@@ -139,8 +139,8 @@ class TraceInvocation:
         return self._copied(D2H)
 
     def _copied(self, name: str) -> int:
-        copies = (span for span in self.spans if span.name == name or span.name.startswith(f"{name}."))
-        return sum(int(span.attribute("bytes") or 0) for span in copies)
+        span = self.by_name().get(name)
+        return int(span.attribute("bytes") or 0) if span is not None else 0
 
     def format_tree(self, *, us: bool = True, value_fn: Callable[[TraceSpan], Iterable[str]] | None = None) -> str:
         """The spans as a tree.

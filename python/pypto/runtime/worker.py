@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Sequence
 from contextvars import Token
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pypto import _pypto
 from pypto.runtime import active, programs
@@ -26,6 +26,15 @@ if TYPE_CHECKING:
 
 RUNTIMES = ("tensormap_and_ringbuffer", "host_build_graph")
 """Kinds of runtime that a program can be built for. The simulated chip runs both in the same way."""
+
+
+class _Launcher(NamedTuple):
+    """A program that was run on a worker. It keeps neither of the two alive."""
+
+    compiled: weakref.ref[Any]
+    handle: RegistrationHandle
+    fits: bool
+    """Whether the program was compiled for this platform and runtime."""
 
 
 class ChipWorker(Worker):
@@ -72,7 +81,7 @@ class ChipWorker(Worker):
         self._enable_sdma = enable_sdma
         self._impl: _pypto.Worker | None = None
         self._finalizer: weakref.finalize[..., Any] | None = None
-        self._launchers: dict[int, tuple[weakref.ref[Any], RegistrationHandle]] = {}
+        self._launchers: dict[int, _Launcher] = {}
         self._lock = threading.RLock()
         self._token: Token[active.Stack] | None = None
         if auto_init is None or auto_init:
@@ -316,10 +325,12 @@ class ChipWorker(Worker):
             OverflowError: A number does not fit its parameter.
             RuntimeError: The worker is closed, or the launch failed.
         """
-        if self._impl is None:
+        known = self._launchers.get(id(compiled))
+        if known is None or not known.fits or known.compiled() is not compiled:
             self._ready("run", 0)
-        self._check_binding(compiled)
-        return self._launcher("run", compiled)(*args, config=config)
+            self._check_binding(compiled)
+            known = self._launcher(compiled)
+        return known.handle(*args) if config is None else known.handle(*args, config=config)
 
     def register(self, compiled: CompiledProgram) -> RegistrationHandle:
         """Makes a program ready and returns a handle; calling the handle is a launch.
@@ -335,16 +346,19 @@ class ChipWorker(Worker):
         self._check_binding(compiled)
         return programs.register(impl, compiled, self, compiled)
 
-    def _launcher(self, operation: str, compiled: CompiledProgram) -> RegistrationHandle:
-        """The worker's own handle of a program. It holds neither of the two, so that nothing is kept alive by it."""
-        known = self._launchers.get(id(compiled))
-        if known is not None and known[0]() is compiled:
-            return known[1]
-        impl = self._ready(operation, 0)
-        launcher = programs.register(impl, compiled, None, None)
+    def _launcher(self, compiled: CompiledProgram) -> _Launcher:
+        """The worker's own handle of a program, made the first time."""
         key, launchers = id(compiled), self._launchers
-        launchers[key] = (weakref.ref(compiled, lambda _: launchers.pop(key, None)), launcher)
-        return launcher
+        known = launchers.get(key)
+        if known is None or known.compiled() is not compiled:
+            impl = self._ready("run", 0)
+            known = _Launcher(
+                weakref.ref(compiled, lambda _: launchers.pop(key, None)),
+                programs.register(impl, compiled, None, None),
+                compiled.platform == self.platform and programs.runtime_name(compiled) == self.runtime,
+            )
+            launchers[key] = known
+        return known
 
     def _check_binding(self, compiled: CompiledProgram) -> None:
         programs.check_compiled(compiled)

@@ -11,7 +11,7 @@
 use super::clock::{self, Anchor};
 use super::ring::{Consumer, Producer, ring};
 use super::{Drained, Record, SpanRecord, names};
-use crate::sync::global::{AtomicU32, AtomicU64, Mutex, MutexGuard, Once, Ordering, PoisonError};
+use crate::sync::global::{AtomicU32, AtomicU64, Mutex, MutexGuard, Once, Ordering, lock};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::mem;
@@ -192,11 +192,6 @@ impl SpanRecord {
         let duration_ns = anchor.to_monotonic_ns(end).saturating_sub(begin_ns);
         SpanRecord { begin_ns, duration_ns, arg, invocation, tid, name, track }
     }
-}
-
-/// A panic under one of these locks leaves whole records behind, so poison is no reason to lose the trace.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Every lock of the module `trace`, in the order in which they are taken.

@@ -4,7 +4,7 @@
 //! the contract fixes are constants here, everything else (a kernel, a parameter) is interned when a program is registered.
 
 use super::Name;
-use crate::sync::global::{Mutex, MutexGuard, PoisonError};
+use crate::sync::global::{self, Mutex, MutexGuard};
 use std::collections::HashMap;
 
 macro_rules! well_known {
@@ -112,7 +112,7 @@ pub(super) type Lock = MutexGuard<'static, Option<Table>>;
 
 /// Keeps others out of the table; a fork happens under it, so that the child finds the table whole.
 pub(super) fn lock() -> Lock {
-    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+    global::lock(&TABLE)
 }
 
 #[cfg(test)]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING
 
 from pypto.frontend import scalars, views
 from pypto.frontend.rules.base import Rule, constant, in_kernel, reject_keyword, result, tile_at, to_dtype
 from pypto.frontend.values import PyValue, Value, Window, describe
-from pypto.ir.exprs import Dim, index, same
+from pypto.ir.exprs import Dim, same
 from pypto.ir.nodes import Var
 from pypto.ir.types import TensorType, TileType
 from pypto.language.dtypes import FP32, INT8, INT32, DataType
@@ -50,29 +49,28 @@ def matmul_acc(call: BoundCall) -> Value:
 def _operand(call: BoundCall, position: int, keyword: str) -> Var:
     """An operand; device memory that is to be transposed is read through a transposed view."""
     value = call.values[position]
-    if not constant(call, keyword):
-        return tile_at(call, position)
-    if isinstance(value, Var) and isinstance(value.type, TensorType):
-        shape = value.type.shape
-        value = Window(value, tuple(index(0) for _ in shape), shape, shape, tuple(range(len(shape))))
-    if not isinstance(value, Window) or len(value.keep) != 2:
-        call.builder.fail(
-            "unsupported",
-            f"{call.form.spelling}({keyword}=True) of {describe(value)} is not supported yet",
-            call.node_named(keyword),
-            "give it the slice of device memory itself: pl.matmul(a, w[0:128, 0:64], b_trans=True)",
-        )
-    return _load_transposed(call, value, call.node_of(position))
+    return load_transposed(call, value, position) if constant(call, keyword) else tile_at(call, position)
 
 
-def _load_transposed(call: BoundCall, window: Window, node: ast.AST) -> Var:
+def load_transposed(call: BoundCall, value: Value, position: int) -> Var:
+    """Device memory with its two axes swapped, as an on-chip value."""
     builder = call.builder
-    view = views.view_of(builder, window, node)
-    rows, cols = view.tensor.shape
-    flipped = builder.op(
-        "transpose", TensorType((cols, rows), view.type.dtype), (view,), node, {"axes": (0, 1)}, view.name
-    )
-    return views.load_whole(builder, flipped, node)
+    if isinstance(value, Var) and isinstance(value.type, TensorType):
+        value = views.whole(value)
+    if not isinstance(value, Window) or len(value.keep) != 2:
+        builder.fail(
+            "unsupported",
+            f"{call.form.spelling}: a transposed {describe(value)} is not supported yet",
+            call.node_of(position),
+            "transpose device memory instead, where it is loaded: pl.matmul(a, w[0:128, 0:64], b_trans=True)",
+        )
+    return views.load_window(builder, value, call.node_of(position), transposed=True)
+
+
+def transpose_view(call: BoundCall) -> Value:
+    """The last two axes swapped."""
+    in_kernel(call)
+    return load_transposed(call, call.values[0], 0)
 
 
 def _product(call: BoundCall, a: Var, b: Var) -> TileType:
@@ -113,4 +111,4 @@ def _accumulator(call: BoundCall, dtype: DataType) -> DataType:
     call.builder.fail("type", f"{call.form.spelling} takes FP16, BF16, FP32 or INT8, got {dtype}", call.node)
 
 
-RULES: dict[str, Rule] = {"matmul": matmul, "matmul_acc": matmul_acc}
+RULES: dict[str, Rule] = {"matmul": matmul, "matmul_acc": matmul_acc, "transpose_view": transpose_view}

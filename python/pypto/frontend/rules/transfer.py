@@ -70,7 +70,12 @@ def load(call: BoundCall) -> Value:
     physical = TileType(shape, base.type.dtype, valid).physical
     type = TileType(physical, base.type.dtype, rows_cols, space if isinstance(space, MemorySpace) else MemorySpace.Vec)
     return builder.op(
-        "load", type, (base, base_offsets, base_valid), node, {"box": base_extents, "keep": None}, base.name
+        "load",
+        type,
+        (base, base_offsets, base_valid),
+        node,
+        {"box": base_extents, "keep": None, "transposed": False},
+        base.name,
     )
 
 

@@ -23,6 +23,7 @@ from pypto.ir.nodes import (
     WhileStmt,
 )
 from pypto.ir.types import TileType, region
+from pypto.language.dtypes import DataType
 
 Place = Callable[[Loc], list[int]]
 
@@ -38,6 +39,7 @@ class FunctionLowering:
         self.block: list[dict[str, Any]] = []
         self.scalars = ScalarLowering(self.emit)
         self.tensors: dict[Var, int] = {}
+        self.tensor_types: list[dict[str, Any]] = []
         self.tiles: dict[Var, int] = {}
 
     def run(self) -> dict[str, Any]:
@@ -58,7 +60,7 @@ class FunctionLowering:
             "at": self.place(function.loc),
             "params": params,
             "scalars": self.scalars.types,
-            "tensors": [{"dtype": var.type.dtype.name, "rank": len(var.type.shape)} for var in self.tensors],
+            "tensors": self.tensor_types,
             "tiles": [_tile_slot(var) for var in self.tiles],
             "body": [*self._extents(own), *body],
         }
@@ -87,7 +89,16 @@ class FunctionLowering:
 
     def tensor(self, var: Var) -> int:
         """The slot of a tensor variable."""
-        return self.tensors.setdefault(var.resolve(), len(self.tensors))
+        var = var.resolve()
+        found = self.tensors.get(var)
+        if found is None:
+            found = self.tensors[var] = self.new_tensor(var.type.dtype, len(var.type.shape))
+        return found
+
+    def new_tensor(self, dtype: DataType, rank: int) -> int:
+        """A fresh slot for a view that has no variable."""
+        self.tensor_types.append({"dtype": dtype.name, "rank": rank})
+        return len(self.tensor_types) - 1
 
     def tile(self, var: Var) -> int:
         """The slot of a tile variable."""

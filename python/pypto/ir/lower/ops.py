@@ -38,9 +38,25 @@ def _out(stmt: OpStmt) -> Var:
 
 
 def _load(to: FunctionLowering, stmt: OpStmt) -> None:
+    if stmt.attrs["transposed"]:
+        _load_transposed(to, stmt)
+        return
     tensor, offsets, extents = stmt.args
     args = [to.arg(value, stmt.loc) for value in (tensor, *offsets, *extents)]  # type: ignore[misc]  # tuples
     to.tile_op("load", _out(stmt), args, to.region(_out(stmt).tile, stmt.loc), stmt.loc)
+
+
+def _load_transposed(to: FunctionLowering, stmt: OpStmt) -> None:
+    base, loc = _tile(stmt, 0), stmt.loc
+    a, b = stmt.attrs["keep"]
+    view = to.new_tensor(base.type.dtype, len(base.type.shape))
+    to.emit({"View": {"dst": view, "src": to.tensor(base), "kind": {"Transpose": {"a": a, "b": b}}}}, loc)
+    args: list[Any] = [{"Tensor": view}]
+    for numbers in stmt.args[1:]:
+        swapped = list(numbers)  # type: ignore[arg-type]  # a tuple
+        swapped[a], swapped[b] = swapped[b], swapped[a]
+        args += [to.arg(number, loc) for number in swapped]
+    to.tile_op("load", _out(stmt), args, to.region(_out(stmt).tile, loc), loc)
 
 
 def _store(to: FunctionLowering, stmt: OpStmt) -> None:

@@ -55,7 +55,7 @@ def _with_copies_scoped(function: Function) -> Function:
         return [scoped(stmt) for stmt in body]
 
     def scoped(stmt: Stmt) -> Stmt:
-        if isinstance(stmt, OpStmt) and stmt.op == "move":
+        if isinstance(stmt, OpStmt) and stmt.op in ("move", "load"):
             return ScopeStmt(f"{function.name}_copy", None, [stmt], stmt.loc)
         if isinstance(stmt, ForStmt):
             return ForStmt(stmt.var, stmt.start, stmt.stop, stmt.step, stmt.kind, block(stmt.body), stmt.loc)
@@ -174,8 +174,10 @@ class _Outliner:
                 result.append(IfStmt(stmt.cond, self._rewrite(stmt.then), self._rewrite(stmt.orelse), stmt.loc))
             elif isinstance(stmt, OpStmt) and stmt.op == "spill":
                 assert isinstance(stmt.args[0], Var), "a spill takes a variable"
-                assert isinstance(stmt.out, Var), "a spill has a result"
-                stmt.out.forward = self._temporary(stmt.args[0].resolve())
+                waits = self._temporary(stmt.args[0].resolve())
+                shape = waits.type.shape
+                box = (waits, tuple(index(0) for _ in shape), shape)
+                result.append(OpStmt("slice", stmt.out, box, stmt.loc, {"keep": tuple(range(len(shape)))}))
             else:
                 result.append(stmt)
         return result
@@ -199,7 +201,11 @@ class _Outliner:
                     tensors[temporary] = None
                     zero = tuple(index(0) for _ in name.type.shape)
                     if name in unit.exposed:
-                        whole = {"box": name.type.shape, "keep": tuple(range(len(name.type.shape)))}
+                        whole = {
+                            "box": name.type.shape,
+                            "keep": tuple(range(len(name.type.shape))),
+                            "transposed": False,
+                        }
                         before.append(OpStmt("load", name, (temporary, zero, name.type.valid), loc, whole))
                     if inside:
                         after.append(OpStmt("store", None, (name, zero, temporary, name.type.valid), loc))

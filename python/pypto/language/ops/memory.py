@@ -113,7 +113,13 @@ row(
     tensor="tensor, axis1, axis2",
     tile="tile, axis1, axis2, tmp_tile=None",
 )
-row("transpose_view", "The last two axes swapped.", tile="tile")
+row(
+    "transpose_view",
+    "The last two axes swapped. Of device memory, for now.",
+    rule="transpose_view",
+    core="load",
+    tile="tile",
+)
 _REINTERPRET = "data, dtype, *, shape=None"
 row("reinterpret_view", "The same bits as another dtype.", pl=_REINTERPRET, tensor=_REINTERPRET, tile=_REINTERPRET)
 row("view", "Re-labels device memory.", tensor="tensor, shape=None, valid_shape=None, *, layout=None")

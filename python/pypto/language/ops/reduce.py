@@ -90,7 +90,7 @@ row(
     "col_expand",
     "`v[1, N]` broadcast to the shape of the target.",
     pl=_LHS,
-    tensor=f"target, {_COL}",
+    tensor=f"tensor, {_COL}",
     tile=f"target, {_COL}",
 )
 row(

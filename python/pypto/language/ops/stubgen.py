@@ -9,12 +9,14 @@ from pathlib import Path
 
 from pypto.language.ops import FORMS, NAMESPACES, Form
 
-_FILES = {"pl": "unified"}
+GENERATED = tuple(namespace for namespace in NAMESPACES if namespace != "pld")
+"""Namespaces with a file of their own; `pld` is a package with other names beside its operations."""
 
 
 def path_of(namespace: str) -> Path:
     """The file of a namespace."""
-    return Path(__file__).parent.parent / f"{_FILES.get(namespace, namespace)}.pyi"
+    module = {"pl": "unified"}.get(namespace) or NAMESPACES[namespace].removeprefix("pypto.language.")
+    return Path(__file__).parent.parent / f"{module.replace('.', '/')}.pyi"
 
 
 def render(namespace: str) -> str:
@@ -47,7 +49,7 @@ def _parameters(form: Form) -> list[str]:
 
 def main() -> None:
     """Writes every file."""
-    for namespace in NAMESPACES:
+    for namespace in GENERATED:
         path_of(namespace).write_text(render(namespace))
 
 

@@ -1,8 +1,8 @@
 """The table of operations: what one row says, and how rows are found.
 
-A row names the operation once and says how each namespace (`pl`, `pl.tensor`, `pl.tile`, `pl.system`, `pl.array`,
-`pl.prefetch`) spells it. The stub functions, the type checker, the printer and the documentation all read these rows.
-A row without a rule is a name that exists and is refused with a clear error when a kernel uses it.
+A row names the operation once and says how each namespace (`pl`, `pl.tensor`, `pl.tile`, ...) spells it. The stub
+functions, the type checker, the printer and the documentation all read these rows. A row without a rule is a name that
+exists and is refused with a clear error when a kernel uses it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,19 @@ from typing import Any, Final
 from pypto.language import dtypes, enums
 from pypto.language.annotations import AUTO
 
-NAMESPACES: Final = ("pl", "tensor", "tile", "system", "array", "prefetch")
+NAMESPACES: Final = {
+    "pl": "pypto.language",
+    "tensor": "pypto.language.tensor",
+    "tile": "pypto.language.tile",
+    "system": "pypto.language.system",
+    "array": "pypto.language.array",
+    "prefetch": "pypto.language.prefetch",
+    "pld": "pypto.language.distributed",
+    "pld_system": "pypto.language.distributed.system",
+    "pld_tensor": "pypto.language.distributed.tensor",
+    "pld_tile": "pypto.language.distributed.tile",
+}
+"""Modules that hold operations, by the name that rows use."""
 
 REQUIRED: Final = object()
 """Default of a parameter that has none."""
@@ -50,7 +62,8 @@ class Form:
     @property
     def spelling(self) -> str:
         """What an author types: `pl.add`, `pl.tile.adds`."""
-        return f"pl.{self.name}" if self.namespace == "pl" else f"pl.{self.namespace}.{self.name}"
+        prefix = self.namespace.replace("_", ".")
+        return f"{prefix}.{self.name}" if prefix.startswith("pl") else f"pl.{prefix}.{self.name}"
 
     @property
     def params(self) -> tuple[OpParam, ...]:

@@ -7,7 +7,7 @@ mod handoff;
 use crate::fork;
 use crate::sync::global::{AtomicUsize, Ordering};
 use crate::sync::thread::{self, JoinHandle, Thread};
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, Mutex, lock};
 use handoff::{Handoff, Part, Wait};
 use std::cell::Cell;
 use std::mem;
@@ -95,7 +95,7 @@ impl CorePool {
             return (0..parts).for_each(|number| part(number, 0));
         }
         // A panic of a part passes through here and leaves the crew as it was.
-        let mut crew = self.crew.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut crew = lock(&self.crew);
         let crew = crew.get_or_insert_with(|| Crew::start(self.cores, self.number));
         let _inside = Inside::enter(self.number, 0);
         // SAFETY: the lock is held, so this is the only caller; the threads serve the cores in their order.

@@ -33,8 +33,11 @@ pub(super) enum Access {
 /// - `binary`: opcode with a vector and with a word, of `f(acc, operand)`.
 /// - `reversed`: the same of `f(operand, acc)`, for the functions that do not commute.
 /// - `convert`: conversions of the accumulator.
-/// - `narrow`: element types below 32 bits: opcodes that read into the accumulator and into a temporary.
-/// - `store`: opcodes that write below 32 bits.
+/// - `narrow`: element types below 32 bits: opcodes that read into the accumulator and into a temporary, how, and their size.
+/// - `load`: `f(first operand, second operand)`, what `LoadVec` and `f` do in two dispatches.
+/// - `fused`: access of the first operand, of the second, `f`, then each `g`: `g(f(acc, first), second)`, each rounded as
+///   ever. The pairs are those of cheap floating-point functions: a dispatch costs what two or three of their vectors
+///   cost, and little beside `exp` or a division.
 macro_rules! functions {
     ($then:ident) => {
         $then! {
@@ -58,12 +61,32 @@ macro_rules! functions {
                 WrapU16 (Conversion::WrapU16); ToBool (Conversion::ToBool);
             }
             narrow {
-                F16 LoadF16 WidenF16 load_h load_h_part widen_f16; BF16 LoadBF16 WidenBF16 load_h load_h_part widen_bf16;
-                I16 LoadI16 WidenI16 load_h load_h_part widen_i16; U16 LoadU16 WidenU16 load_h load_h_part widen_u16;
-                I8 LoadI8 WidenI8 load_b load_b_part widen_i8; U8 LoadU8 WidenU8 load_b load_b_part widen_u8;
+                F16 LoadF16 WidenF16 widen_f16 load_h load_h_part 2;
+                BF16 LoadBF16 WidenBF16 widen_bf16 load_h load_h_part 2;
+                I16 LoadI16 WidenI16 widen_i16 load_h load_h_part 2;
+                U16 LoadU16 WidenU16 widen_u16 load_h load_h_part 2;
+                I8 LoadI8 WidenI8 widen_i8 load_b load_b_part 1;
+                U8 LoadU8 WidenU8 widen_u8 load_b load_b_part 1;
+            }
+            load {
+                AddF LoadAddFVec LoadAddFWord; SubF LoadSubFVec LoadSubFWord; MulF LoadMulFVec LoadMulFWord;
+                MaxF LoadMaxFVec LoadMaxFWord;
             }
             fused {
-                MulWordAddWord MulF Word AddF Word; MulWordAddVec MulF Word AddF Vec;
+                Word Word AddF: AddF AddAddWW; SubF AddSubWW; MulF AddMulWW; MaxF AddMaxWW; MinF AddMinWW;;
+                Word Word SubF: AddF SubAddWW; SubF SubSubWW; MulF SubMulWW; MaxF SubMaxWW; MinF SubMinWW;;
+                Word Word MulF: AddF MulAddWW; SubF MulSubWW; MulF MulMulWW; MaxF MulMaxWW; MinF MulMinWW;;
+                Word Word MaxF: AddF MaxAddWW; SubF MaxSubWW; MulF MaxMulWW; MaxF MaxMaxWW; MinF MaxMinWW;;
+                Word Word MinF: AddF MinAddWW; SubF MinSubWW; MulF MinMulWW; MaxF MinMaxWW; MinF MinMinWW;;
+                Word Vec AddF: AddF AddAddWV; SubF AddSubWV; MulF AddMulWV;;
+                Word Vec SubF: AddF SubAddWV; SubF SubSubWV; MulF SubMulWV;;
+                Word Vec MulF: AddF MulAddWV; SubF MulSubWV; MulF MulMulWV;;
+                Vec Word AddF: AddF AddAddVW; SubF AddSubVW; MulF AddMulVW;;
+                Vec Word SubF: AddF SubAddVW; SubF SubSubVW; MulF SubMulVW;;
+                Vec Word MulF: AddF MulAddVW; SubF MulSubVW; MulF MulMulVW;;
+                Vec Vec AddF: AddF AddAddVV; SubF AddSubVV; MulF AddMulVV;;
+                Vec Vec SubF: AddF SubAddVV; SubF SubSubVV; MulF SubMulVV;;
+                Vec Vec MulF: AddF MulAddVV; SubF MulSubVV; MulF MulMulVV;;
             }
         }
     };
@@ -76,8 +99,9 @@ macro_rules! define {
         binary { $($b:ident $b_vec:ident $b_word:ident;)* }
         reversed { $($r:ident $r_vec:ident $r_word:ident;)* }
         convert { $($c:ident ($conversion:pat);)* }
-        narrow { $($n:ident $n_load:ident $n_widen:ident $load:ident $load_part:ident $widen:ident;)* }
-        fused { $($p:ident $p_f:ident $p_fa:ident $p_g:ident $p_ga:ident;)* }
+        narrow { $($n:ident $n_load:ident $n_widen:ident $widen:ident $load:ident $part:ident $size:literal;)* }
+        load { $($l:ident $l_vec:ident $l_word:ident;)* }
+        fused { $($fa:ident $ga:ident $f:ident: $($g:ident $fused:ident;)*;)* }
     ) => {
         /// What an [`Op`] does.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,6 +115,8 @@ macro_rules! define {
             StoreMem,
             /// To a temporary or a row buffer.
             StoreTemp,
+            /// `StoreMem`, then `End`.
+            StoreMemEnd,
             StoreF16,
             StoreBF16,
             Store16,
@@ -108,7 +134,8 @@ macro_rules! define {
             $($r_vec, $r_word,)*
             $($c,)*
             $($n_load, $n_widen,)*
-            $($p,)*
+            $($l_vec, $l_word,)*
+            $($($fused,)*)*
         }
 
         impl Code {
@@ -156,13 +183,26 @@ macro_rules! define {
                 }
             }
 
-            /// The instruction that does `self`, then `next`.
+            /// The instruction that does `self`, then `next`, where there is one. Only whole chunks have these.
             pub fn fuse(self, next: Code) -> Option<Self> {
+                if self == Code::StoreMem && next == Code::End {
+                    return Some(Code::StoreMemEnd);
+                }
                 $(
-                    if self == Code::binary(BinaryFn::$p_f, Access::$p_fa)
-                        && next == Code::binary(BinaryFn::$p_g, Access::$p_ga)
-                    {
-                        return Some(Code::$p);
+                    if self == Code::LoadVec && next == Code::binary(BinaryFn::$l, Access::Vec) {
+                        return Some(Code::$l_vec);
+                    }
+                    if self == Code::LoadVec && next == Code::binary(BinaryFn::$l, Access::Word) {
+                        return Some(Code::$l_word);
+                    }
+                )*
+                $(
+                    if self == Code::binary(BinaryFn::$f, Access::$fa) {
+                        $(
+                            if next == Code::binary(BinaryFn::$g, Access::$ga) {
+                                return Some(Code::$fused);
+                            }
+                        )*
                     }
                 )*
                 None

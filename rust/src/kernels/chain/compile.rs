@@ -18,8 +18,13 @@ pub(super) struct Compiled {
 #[derive(Debug)]
 pub(super) struct CompiledPhase {
     pub prologue: Vec<RowOp>,
-    /// Ends with [`Code::End`].
-    pub body: Vec<Op>,
+    /// For whole chunks, with fused instructions.
+    pub whole: Vec<Op>,
+    /// For the last chunk of a row: the same without them.
+    pub tail: Vec<Op>,
+    /// Whether there is anything to do before the pass, and after it.
+    pub has_before: bool,
+    pub has_after: bool,
     pub reductions: Vec<Reduction>,
     pub epilogue: Vec<RowOp>,
 }
@@ -121,7 +126,7 @@ impl Compiler<'_> {
     }
 
     fn phase(&self, index: usize, phase: &Phase) -> CompiledPhase {
-        let mut body = Vec::with_capacity(phase.body.len() + 2);
+        let mut body = Vec::with_capacity(phase.body.len() + 1);
         let mut reductions = Vec::new();
         if index + 1 == self.program.phases.len() && index > 0 {
             self.prefetches(&mut body);
@@ -145,11 +150,13 @@ impl Compiler<'_> {
                 }
             }
         }
-        let mut body = fuse(&body);
         body.push(op(Code::End));
         CompiledPhase {
+            has_before: !phase.prologue.is_empty() || !reductions.is_empty(),
+            has_after: !phase.epilogue.is_empty() || !reductions.is_empty(),
             prologue: phase.prologue.iter().map(|inst| self.row(inst)).collect(),
-            body,
+            whole: fuse(&body),
+            tail: body,
             reductions,
             epilogue: phase.epilogue.iter().map(|inst| self.row(inst)).collect(),
         }
@@ -284,7 +291,7 @@ fn op(code: Code) -> Op {
 
 /// Joins neighbours that have an instruction of their own.
 fn fuse(body: &[Op]) -> Vec<Op> {
-    let mut fused = Vec::with_capacity(body.len() + 1);
+    let mut fused = Vec::with_capacity(body.len());
     let mut rest = body;
     while let [first, tail @ ..] = rest {
         rest = tail;

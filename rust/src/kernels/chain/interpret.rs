@@ -1,10 +1,10 @@
 //! The interpreter: passes over a row, chunk by chunk, with the accumulator in registers.
 
 use super::code::{Code, Op, functions};
-use super::compile::RowOp;
+use super::compile::{CompiledPhase, RowOp};
 use super::frame::{Accumulator, Entry};
 use super::lane;
-use super::{BinaryFn, Conversion, UnaryFn};
+use super::{BinaryFn, Conversion, ReduceFn, UnaryFn};
 use crate::dtype::DType;
 use crate::kernels::convert;
 use crate::kernels::simd::Simd;
@@ -124,10 +124,26 @@ pub(super) unsafe fn pass<S: Simd, const N: usize, const TAIL: bool>(
                     }};
                 }
                 macro_rules! narrow_vector {
-                    ($load:ident, $load_part:ident, $p:ident, $i:ident) => {{
-                        let from = $p.add($i * S::LANES * usize::from(op.step_a));
-                        if TAIL { S::$load_part(from, parts[$i]) } else { S::$load(from) }
+                    ($load:ident, $part:ident, $size:literal, $p:ident, $i:ident) => {{
+                        let from = $p.add($i * S::LANES * $size);
+                        if TAIL { S::$part(from, parts[$i]) } else { S::$load(from) }
                     }};
+                }
+                // Fused instructions are made for whole chunks alone: tails are short, and their interpreters stay small.
+                macro_rules! whole_only {
+                    ($body:expr) => {
+                        if TAIL { std::hint::unreachable_unchecked() } else { $body }
+                    };
+                }
+                macro_rules! store_mem {
+                    () => {
+                        let p = address!(a, step_a);
+                        if (*frame.add(op.a as usize).cast::<Entry>()).stream {
+                            each!(N, i => S::stream(p.add(i * S::LANES * 4), acc[i]));
+                        } else {
+                            each!(N, i => S::store(p.add(i * S::LANES * 4), acc[i]));
+                        }
+                    };
                 }
                 macro_rules! execute {
                     (
@@ -135,8 +151,9 @@ pub(super) unsafe fn pass<S: Simd, const N: usize, const TAIL: bool>(
                         binary { $($b:ident $b_vec:ident $b_word:ident;)* }
                         reversed { $($r:ident $r_vec:ident $r_word:ident;)* }
                         convert { $($c:ident ($conversion:expr);)* }
-                        narrow { $($n:ident $n_load:ident $n_widen:ident $load:ident $load_part:ident $widen:ident;)* }
-                        fused { $($p:ident $p_f:ident $p_fa:ident $p_g:ident $p_ga:ident;)* }
+                        narrow { $($n:ident $n_load:ident $n_widen:ident $widen:ident $load:ident $part:ident $size:literal;)* }
+                        load { $($l:ident $l_vec:ident $l_word:ident;)* }
+                        fused { $($fa:ident $ga:ident $f:ident: $($g:ident $fused:ident;)*;)* }
                     ) => {
                         match op.code {
                             Code::End => break,
@@ -148,10 +165,13 @@ pub(super) unsafe fn pass<S: Simd, const N: usize, const TAIL: bool>(
                                 let w = word!(a);
                                 each!(N, i => acc[i] = w);
                             }
-                            Code::StoreMem if !TAIL && (*frame.add(op.a as usize).cast::<Entry>()).stream => {
-                                let p = address!(a, step_a);
-                                each!(N, i => S::stream(p.add(i * S::LANES * 4), acc[i]));
+                            Code::StoreMem if !TAIL => {
+                                store_mem!();
                             }
+                            Code::StoreMemEnd => whole_only!({
+                                store_mem!();
+                                break;
+                            }),
                             Code::StoreMem | Code::StoreTemp => {
                                 let p = address!(a, step_a);
                                 each!(N, i => if TAIL {
@@ -207,27 +227,39 @@ pub(super) unsafe fn pass<S: Simd, const N: usize, const TAIL: bool>(
                             $(
                                 Code::$n_load => {
                                     let p = address!(a, step_a);
-                                    each!(N, i => acc[i] = S::$widen(narrow_vector!($load, $load_part, p, i)));
+                                    each!(N, i => acc[i] = S::$widen(narrow_vector!($load, $part, $size, p, i)));
                                 }
                                 Code::$n_widen => {
                                     let p = address!(a, step_a);
                                     let temp = address!(b, step_b);
                                     each!(N, i => S::store(
                                         temp.add(i * S::LANES * 4),
-                                        S::$widen(narrow_vector!($load, $load_part, p, i)),
+                                        S::$widen(narrow_vector!($load, $part, $size, p, i)),
                                     ));
                                 }
                             )*
                             $(
-                                Code::$p => {
-                                    let x = prepare!($p_fa, a, step_a);
-                                    let y = prepare!($p_ga, b, step_b);
-                                    each!(N, i => {
-                                        let v = lane::binary::<S>(BinaryFn::$p_f, acc[i], value!($p_fa, x, i));
-                                        acc[i] = lane::binary::<S>(BinaryFn::$p_g, v, value!($p_ga, y, i));
-                                    });
-                                }
+                                Code::$l_vec => whole_only!({
+                                    let x = address!(a, step_a);
+                                    let y = address!(b, step_b);
+                                    each!(N, i => acc[i] = lane::binary::<S>(BinaryFn::$l, vector!(x, i), vector!(y, i)));
+                                }),
+                                Code::$l_word => whole_only!({
+                                    let x = address!(a, step_a);
+                                    let w = word!(b);
+                                    each!(N, i => acc[i] = lane::binary::<S>(BinaryFn::$l, vector!(x, i), w));
+                                }),
                             )*
+                            $($(
+                                Code::$fused => whole_only!({
+                                    let x = prepare!($fa, a, step_a);
+                                    let y = prepare!($ga, b, step_b);
+                                    each!(N, i => {
+                                        let v = lane::binary::<S>(BinaryFn::$f, acc[i], value!($fa, x, i));
+                                        acc[i] = lane::binary::<S>(BinaryFn::$g, v, value!($ga, y, i));
+                                    });
+                                }),
+                            )*)*
                         }
                     };
                 }
@@ -275,12 +307,81 @@ unsafe fn sum_f<S: Simd, const N: usize, const TAIL: bool>(sums: *mut u8, acc: &
     }
 }
 
+/// What comes before a pass: the prologue, and reductions at their start.
+///
+/// # Safety
+/// The processor has the instruction set `S`; the frame is valid, and so is column 0 of its memory operands.
+#[inline(always)]
+pub(super) unsafe fn before<S: Simd>(phase: &CompiledPhase, frame: *mut u8) {
+    // SAFETY: the caller vouches for instruction set, frame and memory; offsets were made for this frame.
+    unsafe {
+        rows::<S>(&phase.prologue, frame);
+        for reduction in &phase.reductions {
+            let state = &mut *frame.add(reduction.accumulator as usize).cast::<Accumulator>();
+            let start = S::splat(reduction.f.identity());
+            for place in state.lanes.chunks_exact_mut(S::LANES) {
+                S::store(place.as_mut_ptr().cast(), start);
+            }
+            state.nan = false;
+        }
+    }
+}
+
+/// What comes after a pass: results of reductions, and the epilogue.
+///
+/// # Safety
+/// As for [`before`], which has been called.
+#[inline(always)]
+pub(super) unsafe fn after<S: Simd>(phase: &CompiledPhase, frame: *mut u8) {
+    // SAFETY: the caller vouches for instruction set, frame and memory; offsets were made for this frame.
+    unsafe {
+        for reduction in &phase.reductions {
+            let state = &*frame.add(reduction.accumulator as usize).cast::<Accumulator>();
+            let result = if state.nan { f32::NAN.to_bits() } else { fold::<S>(reduction.f, &state.lanes) };
+            *frame.add(reduction.slot as usize).cast::<u32>() = result;
+        }
+        rows::<S>(&phase.epilogue, frame);
+    }
+}
+
+/// Folds 16 lanes in halves.
+///
+/// # Safety
+/// The processor has the instruction set `S`.
+#[inline(always)]
+unsafe fn fold<S: Simd>(f: ReduceFn, lanes: &[u32; 16]) -> u32 {
+    // SAFETY: the caller vouches for the instruction set; vectors are loaded from within the lanes.
+    unsafe {
+        macro_rules! by {
+            ($f:expr) => {{
+                let low = S::load(lanes.as_ptr().cast());
+                let v = if S::LANES == 16 {
+                    $f(low, S::down::<8>(low))
+                } else {
+                    $f(low, S::load(lanes[8..].as_ptr().cast()))
+                };
+                let v = $f(v, S::down::<4>(v));
+                let v = $f(v, S::down::<2>(v));
+                S::first($f(v, S::down::<1>(v)))
+            }};
+        }
+        match f {
+            ReduceFn::SumF => by!(S::add_f),
+            ReduceFn::MaxF => by!(S::max_num),
+            ReduceFn::MinF => by!(S::min_num),
+            ReduceFn::SumI => by!(S::add_i),
+            ReduceFn::MaxI => by!(S::max_i),
+            ReduceFn::MinI => by!(S::min_i),
+        }
+    }
+}
+
 /// Runs instructions on row scalars.
 ///
 /// # Safety
 /// The processor has the instruction set `S`; the frame is valid, and so is column 0 of its memory operands.
 #[inline(always)]
-pub(super) unsafe fn rows<S: Simd>(ops: &[RowOp], frame: *mut u8) {
+unsafe fn rows<S: Simd>(ops: &[RowOp], frame: *mut u8) {
     // SAFETY: the caller vouches for instruction set, frame and memory; offsets in the code were made for this frame.
     unsafe {
         let word = |offset: u32| frame.add(offset as usize).cast::<u32>();

@@ -1,9 +1,9 @@
 //! The machine: a program resolved for one instruction set, and the loop over rows and passes.
 
-use super::compile::{Compiled, CompiledPhase, Reduction, compile};
-use super::frame::{Accumulator, Entry};
-use super::isa::Kernels;
-use super::{ChainProgram, reduce};
+use super::ChainProgram;
+use super::compile::{Compiled, CompiledPhase, compile};
+use super::frame::Entry;
+use super::isa::{Kernels, Plan};
 use crate::kernels::Isa;
 
 /// A program resolved for one instruction set.
@@ -78,14 +78,17 @@ impl Machine {
         // SAFETY: the caller vouches for the region and the scratch memory; offsets lie within `scratch_bytes`.
         unsafe {
             let streams = self.set_up(run, rows, cols);
-            for row in 0..rows {
-                if row + 1 == rows {
-                    self.end_strides(run);
+            let plan = self.kernels.plan(cols);
+            for rest in (0..rows).rev() {
+                if rest == 0 {
+                    self.end_rows(run);
                 }
                 for phase in &self.compiled.phases {
-                    self.phase(phase, run.scratch, cols);
+                    self.phase(phase, run.scratch, &plan);
                 }
-                self.next_row(run);
+                if rest > 0 {
+                    self.next_row(run);
+                }
             }
             if streams {
                 fence();
@@ -137,7 +140,10 @@ impl Machine {
     }
 
     /// There is no row after the last to prefetch.
-    unsafe fn end_strides(&self, run: &ChainRun<'_>) {
+    unsafe fn end_rows(&self, run: &ChainRun<'_>) {
+        if self.compiled.phases.len() == 1 {
+            return;
+        }
         for i in 0..run.mems.len() {
             // SAFETY: as in `run`.
             unsafe { (*run.scratch.add(self.compiled.layout.mem(i as u32) as usize).cast::<Entry>()).row_stride = 0 };
@@ -147,7 +153,7 @@ impl Machine {
     #[inline]
     unsafe fn next_row(&self, run: &ChainRun<'_>) {
         for i in 0..run.mems.len() {
-            // SAFETY: as in `run`. The last stride is 0: no address past the region is ever formed.
+            // SAFETY: as in `run`; there is a next row.
             unsafe {
                 let entry = &mut *run.scratch.add(self.compiled.layout.mem(i as u32) as usize).cast::<Entry>();
                 entry.base = entry.base.offset(entry.row_stride);
@@ -156,31 +162,20 @@ impl Machine {
     }
 
     #[inline]
-    unsafe fn phase(&self, phase: &CompiledPhase, frame: *mut u8, cols: usize) {
-        let kernels = self.kernels;
-        let code = phase.body.as_ptr();
+    unsafe fn phase(&self, phase: &CompiledPhase, frame: *mut u8, plan: &Plan) {
         // SAFETY: as in `run`; an `Isa` is the proof that the processor has it.
         unsafe {
-            if !phase.prologue.is_empty() {
-                (kernels.rows)(&phase.prologue, frame);
+            if phase.has_before {
+                (self.kernels.before)(phase, frame);
             }
-            for &Reduction { f, accumulator, .. } in &phase.reductions {
-                let state = Accumulator { lanes: [reduce::identity(f); 16], nan: false };
-                frame.add(accumulator as usize).cast::<Accumulator>().write(state);
+            if plan.split > 0 {
+                (plan.whole)(phase.whole.as_ptr(), frame, 0, plan.split);
             }
-            let whole = cols / kernels.chunk * kernels.chunk;
-            if whole > 0 {
-                (kernels.whole)(code, frame, 0, whole);
+            if plan.split < plan.cols {
+                (plan.tail)(phase.tail.as_ptr(), frame, plan.split, plan.cols);
             }
-            if whole < cols {
-                (kernels.tail(cols - whole))(code, frame, whole, cols);
-            }
-            for &Reduction { f, accumulator, slot } in &phase.reductions {
-                let state = &*frame.add(accumulator as usize).cast::<Accumulator>();
-                frame.add(slot as usize).cast::<u32>().write(reduce::result(f, state));
-            }
-            if !phase.epilogue.is_empty() {
-                (kernels.rows)(&phase.epilogue, frame);
+            if phase.has_after {
+                (self.kernels.after)(phase, frame);
             }
         }
     }

@@ -14,7 +14,6 @@ mod isa;
 mod lane;
 mod machine;
 mod program;
-mod reduce;
 #[cfg(test)]
 mod tests;
 

@@ -165,7 +165,19 @@ static BF16_PACKED: [TileFn; MR] = tiles::<BF16, true>();
 static PAIRS: [TileFn; MR] = [pairs::<1>, pairs::<2>, pairs::<3>, pairs::<4>, pairs::<5>, pairs::<6>];
 
 const fn float(b_lane: usize, pack_a: PackFn, pack_b: PackFn, tiles: &'static [TileFn]) -> Family {
-    Family { nr: NR, k_group: 1, b_lane, header: 0, pack_a, pack_b, tiles, tall: &[], strided: None, exact: None }
+    Family {
+        nr: NR,
+        k_group: 1,
+        b_lane,
+        header: 0,
+        pack_a,
+        pack_b,
+        tiles,
+        tall: &[],
+        tall_up_to: 0,
+        strided: None,
+        exact: None,
+    }
 }
 
 const fn in_place(family: Family, bytes_up_to: usize) -> Option<InPlace> {

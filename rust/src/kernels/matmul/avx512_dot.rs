@@ -184,6 +184,7 @@ const PAIRS: Family = Family {
     pack_b: pack::<{ form::PAIRS_B }>,
     tiles: &DOT,
     tall: &[],
+    tall_up_to: 0,
     strided: None,
     exact: Some(&EXACT),
 };
@@ -223,6 +224,16 @@ pub(super) fn bf16() -> &'static Kernels {
 /// The kernels for INT8.
 pub(super) fn int8() -> &'static Kernels {
     if is_x86_feature_detected!("avx512vnni") { &INT8 } else { &super::avx2::I8_KERNELS }
+}
+
+/// What processors without VNNI and without a usable `vdpbf16ps` take, to test it on all.
+#[cfg(test)]
+pub(super) fn without_dot(dtype: crate::dtype::DType) -> Option<&'static Kernels> {
+    match dtype {
+        crate::dtype::DType::BF16 => Some(&BF16_EXACT),
+        crate::dtype::DType::I8 => Some(&super::avx2::I8_KERNELS),
+        _ => None,
+    }
 }
 
 /// Whether `vdpbf16ps` adds the two products of a pair one after the other, the high half first, with one rounding each.

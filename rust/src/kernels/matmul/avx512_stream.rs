@@ -71,9 +71,8 @@ unsafe fn pass<const B: u8, const ROWS: usize, const STEPS: usize>(s: &Stream, k
             for step in 0..STEPS {
                 let from = b.wrapping_offset(step as isize * s.b_step).wrapping_add(column * size);
                 columns[step] = load::<B>(from, mask);
-                // One of the next rows, a little further on each time.
                 if column % (64 / size) == 0 {
-                    _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(1024).cast());
+                    _mm_prefetch::<_MM_HINT_T1>(from.wrapping_offset(STEPS as isize * s.b_step).cast());
                 }
             }
             for i in 0..ROWS {
@@ -88,10 +87,19 @@ unsafe fn pass<const B: u8, const ROWS: usize, const STEPS: usize>(s: &Stream, k
     }
 }
 
-const fn streams<const B: u8>() -> [StreamFn; 4] {
-    [stream::<B, 1, 8>, stream::<B, 2, 8>, stream::<B, 3, 4>, stream::<B, 4, 4>]
+const fn streams<const B: u8>() -> [StreamFn; 8] {
+    [
+        stream::<B, 1, 8>,
+        stream::<B, 2, 8>,
+        stream::<B, 3, 8>,
+        stream::<B, 4, 8>,
+        stream::<B, 5, 4>,
+        stream::<B, 6, 4>,
+        stream::<B, 7, 4>,
+        stream::<B, 8, 4>,
+    ]
 }
 
-pub(super) static F32_STREAM: [StreamFn; 4] = streams::<F32>();
-pub(super) static F16_STREAM: [StreamFn; 4] = streams::<F16>();
-pub(super) static BF16_STREAM: [StreamFn; 4] = streams::<BF16>();
+pub(super) static F32_STREAM: [StreamFn; 8] = streams::<F32>();
+pub(super) static F16_STREAM: [StreamFn; 8] = streams::<F16>();
+pub(super) static BF16_STREAM: [StreamFn; 8] = streams::<BF16>();

@@ -5,6 +5,7 @@
 #![allow(unsafe_code)] // works on matrices by address
 
 use super::MatMul;
+use super::panels::{Unpacked, pack_panels, panel};
 use super::spec::{MatMulArgs, MatRef};
 use super::tile::{End, Family, Finish, Pack, Smallest, Start, Stream, StreamFn, Tile, TileFn};
 use super::way::{Plan, Source, Way};
@@ -21,7 +22,7 @@ const AHEAD_PACKED: isize = 4096;
 /// # Safety
 /// As [`MatMul::run`].
 pub(super) unsafe fn run(mm: &MatMul, args: &MatMulArgs) {
-    let &MatMulArgs { m, n, k, scratch, .. } = args;
+    let &MatMulArgs { m, n, k, .. } = args;
     if m == 0 || n == 0 {
         return;
     }
@@ -39,13 +40,13 @@ pub(super) unsafe fn run(mm: &MatMul, args: &MatMulArgs) {
             return unsafe { stream_all(mm, args, &way, &plan, stream) };
         }
         for column in (0..n).step_by(way.width) {
-            let cols = way.width.min(n - column);
-            // SAFETY: the columns exist and scratch holds a panel.
-            let right = unsafe { right(mm, args, &way, column, cols, scratch.wrapping_add(plan.panel)) };
+            // SAFETY: the columns exist and scratch holds `plan.panels` panels.
+            let right = unsafe { right(mm, args, &way, &plan, column) };
             let tiles = match way.family.exact {
                 Some(exact) if !left.smallest.products_stay_normal(right.smallest) => exact,
                 _ => way.tiles,
             };
+            let cols = way.width.min(n - column);
             let block = Block { first, rows, parts, column, cols, steps };
             // SAFETY: operands are ready for these rows and columns.
             unsafe { all_tiles(mm, args, &plan, tiles, &block, &left, &right) };
@@ -119,13 +120,16 @@ struct Right {
     smallest: Smallest,
 }
 
-/// Makes `cols` columns of B from `column` on ready.
+/// Makes a tile's columns of B from `column` on ready. Columns come in order: their panel may have been packed with one
+/// before.
 ///
-/// Safety: as [`run`]; `room` holds a panel.
-unsafe fn right(mm: &MatMul, args: &MatMulArgs, way: &Way, column: usize, cols: usize, room: *mut u8) -> Right {
-    let k = args.k;
+/// Safety: as [`run`]; scratch has room for `plan.panels` panels.
+unsafe fn right(mm: &MatMul, args: &MatMulArgs, way: &Way, plan: &Plan, column: usize) -> Right {
+    let &MatMulArgs { n, k, scratch, .. } = args;
+    let packed = &mm.kernels.packed;
+    let room = scratch.wrapping_add(plan.panel);
     match way.source {
-        Source::InPlace { b, masks } if masks || cols == way.width => Right {
+        Source::InPlace { b, masks } if masks || column + way.width <= n => Right {
             data: b.data.wrapping_add(column * mm.spec.dtype.size()),
             step: b.row_stride,
             ahead: b.row_stride.wrapping_mul(AHEAD_IN_PLACE),
@@ -133,30 +137,34 @@ unsafe fn right(mm: &MatMul, args: &MatMulArgs, way: &Way, column: usize, cols: 
             start: Start::Zero,
             smallest: Smallest::NONE,
         },
-        Source::InPlace { b, .. } | Source::Pack(b) => {
-            // SAFETY: the columns exist and `room` holds a panel.
-            unsafe { pack_panel(way.family, b, mm.spec.b_trans, mm.spec.dtype.size(), k, column, cols, room) };
+        Source::InPlace { b, .. } => {
+            // SAFETY: the columns exist and there is room for a panel.
+            unsafe { pack_panels(way.family, &mm.unpacked(b, k), column, n - column, room) };
             Right::packed(way.family, room, 0)
         }
+        Source::Pack(b) => {
+            let group = plan.panels * way.family.nr;
+            if column.is_multiple_of(group) {
+                // SAFETY: the columns exist and there is room for their panels.
+                unsafe { pack_panels(way.family, &mm.unpacked(b, k), column, group.min(n - column), room) };
+            }
+            let (panel, within) = panel(way.family, room, k, column % group);
+            Right::packed(way.family, panel, within)
+        }
         Source::Packed { data, n_start } => {
-            let (panel, within) = panel(&mm.kernels.packed, data, k, n_start + column);
+            let (panel, within) = panel(packed, data, k, n_start + column);
             Right::packed(way.family, panel, within)
         }
         Source::PackAgain { data, n_start } => {
-            let packed = &mm.kernels.packed;
             let (panel, _) = panel(packed, data, k, n_start + column);
             let lanes =
                 MatRef { data: panel.wrapping_add(packed.header), row_stride: (packed.nr * packed.b_lane) as isize };
+            let again = Unpacked { b: lanes, transposed: false, size: packed.b_lane, k };
             // SAFETY: lanes of one element are a matrix of `nr` columns.
-            unsafe { pack_panel(way.family, lanes, false, packed.b_lane, k, 0, cols, room) };
+            unsafe { pack_panels(way.family, &again, 0, packed.nr, room) };
             Right::packed(way.family, room, 0)
         }
     }
-}
-
-/// The panel of a column of an operand packed before, and which of its columns it is.
-fn panel(family: &Family, data: *const u8, k: usize, column: usize) -> (*const u8, usize) {
-    (data.wrapping_add(column / family.nr * family.panel_bytes(k)), column % family.nr)
 }
 
 impl Right {
@@ -174,40 +182,6 @@ impl Right {
                 Some(_) => unsafe { panel.cast::<Smallest>().read_unaligned() },
                 None => Smallest::NONE,
             },
-        }
-    }
-}
-
-/// Packs `cols` columns of `b` from `column` on into the panel `dst`. `transposed`: `b` lies as `[n, k]`.
-///
-/// # Safety
-/// The columns exist for all `k` and `dst` has room for a panel.
-#[expect(clippy::too_many_arguments, reason = "two callers with nothing in common but this")]
-pub(super) unsafe fn pack_panel(
-    family: &Family,
-    b: MatRef,
-    transposed: bool,
-    size: usize,
-    k: usize,
-    column: usize,
-    cols: usize,
-    dst: *mut u8,
-) {
-    let offset = column as isize * if transposed { b.row_stride } else { size as isize };
-    let pack = Pack {
-        src: MatRef { data: b.data.wrapping_offset(offset), row_stride: b.row_stride },
-        k_adjacent: transposed,
-        k,
-        valid: cols,
-        width: family.nr,
-        dst: dst.wrapping_add(family.header),
-        header: dst,
-    };
-    // SAFETY: the caller's promise.
-    unsafe {
-        let smallest = (family.pack_b)(&pack);
-        if family.exact.is_some() {
-            dst.cast::<Smallest>().write_unaligned(smallest);
         }
     }
 }
@@ -304,19 +278,5 @@ fn finish(mm: &MatMul, args: &MatMulArgs, row: usize, column: usize) -> Finish {
         c: args.c.data.wrapping_offset(row * args.c.row_stride).wrapping_add(column * mm.out.size()),
         c_row: args.c.row_stride,
         out: mm.out,
-    }
-}
-
-/// Packs a whole right operand.
-///
-/// # Safety
-/// As [`MatMul::pack_b`].
-pub(super) unsafe fn pack_all(mm: &MatMul, b: MatRef, k: usize, n: usize, dst: *mut u8) {
-    let family = &mm.kernels.packed;
-    for column in (0..n).step_by(family.nr) {
-        let cols = family.nr.min(n - column);
-        let to = dst.wrapping_add(column / family.nr * family.panel_bytes(k));
-        // SAFETY: the columns exist, and the caller's promise.
-        unsafe { pack_panel(family, b, mm.spec.b_trans, mm.spec.dtype.size(), k, column, cols, to) };
     }
 }

@@ -116,6 +116,7 @@ const fn family(pack: PackFn, tiles: &'static [TileFn], strided: Option<&'static
         pack_b: pack,
         tiles,
         tall: &[],
+        tall_up_to: 0,
         strided,
         exact: None,
     }

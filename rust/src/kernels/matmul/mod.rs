@@ -25,8 +25,11 @@ mod generic;
 mod pack;
 #[cfg(target_arch = "x86_64")]
 mod pack_avx512;
+mod panels;
 mod spec;
 mod tile;
+#[cfg(target_arch = "x86_64")]
+mod transpose_avx512;
 mod way;
 
 #[cfg(test)]
@@ -106,6 +109,6 @@ impl MatMul {
     /// `b` is valid for `[k, n]` (`[n, k]` with `b_trans`), `dst` for [`MatMul::packed_bytes`] bytes aligned to 64; they do not overlap.
     pub unsafe fn pack_b(&self, b: MatRef, k: usize, n: usize, dst: *mut u8) {
         // SAFETY: the caller's promise.
-        unsafe { driver::pack_all(self, b, k, n, dst) }
+        unsafe { panels::pack_all(self, b, k, n, dst) }
     }
 }

@@ -103,7 +103,7 @@ pub(super) struct Pack {
     pub width: usize,
     /// `[ceil(k / k_group)][width]` lanes. Missing rows, columns and `k` are filled so that they do not change a sum.
     pub dst: *mut u8,
-    /// Where packing leaves what it found out about each column: [`Kernels::header`] bytes.
+    /// Where packing adds what it found out about each column: [`Family::header`] bytes.
     pub header: *mut u8,
 }
 
@@ -151,6 +151,8 @@ pub(super) struct Family {
     pub tiles: &'static [TileFn],
     /// `[rows - 1]`, on packed A and half of a panel: reads each lane of B once for more rows than `tiles` has.
     pub tall: &'static [TileFn],
+    /// Rows up to which `tall` is taken on packed panels; in place it is where all rows are one tile.
+    pub tall_up_to: usize,
     /// `[rows - 1]`, on A with any strides, where elements are lanes.
     pub strided: Option<&'static [TileFn]>,
     /// `[rows - 1]`, for operands whose [`Smallest`] do not allow `tiles`.
@@ -175,8 +177,7 @@ pub(super) struct Kernels {
     pub packed: Family,
     /// For B where it lies in memory, `[k, n]`: elements are lanes.
     pub in_place: Option<InPlace>,
-    /// For panels that are packed for one product, and for products of many rows with a B that was packed before: its
-    /// lanes cost more to make and less to use.
+    /// For products of many rows, whether B was packed before or not: its lanes cost more to make and less to use.
     pub wide: Option<Wide>,
 }
 
@@ -196,7 +197,6 @@ pub(super) struct InPlace {
 /// See [`Kernels::wide`].
 pub(super) struct Wide {
     pub family: Family,
-    /// Rows from which on a B that was packed before is widened.
     pub rows_from: usize,
 }
 
@@ -226,5 +226,25 @@ impl Kernels {
         let in_place = self.in_place.as_ref().map(|in_place| &in_place.family);
         let wide = self.wide.as_ref().map(|wide| &wide.family);
         std::iter::once(&self.packed).chain(in_place).chain(wide)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Smallest;
+
+    #[test]
+    fn products_stay_normal_exactly_where_their_last_bits_are_normal() {
+        let exponent = |bits: u16| Smallest::from_wrapped_magnitude((bits & 0x7fff).wrapping_sub(1));
+        assert_eq!(exponent(0x8000), Smallest::NONE);
+        assert_eq!(exponent(0x007f), Smallest(0));
+        assert_eq!(exponent(0x0080), Smallest(1));
+        assert_eq!(exponent(0xbf80), Smallest(127));
+        // 2^-56 * 2^-56 has its last bit at 2^-126, 2^-57 * 2^-56 below.
+        assert!(Smallest(71).products_stay_normal(Smallest(71)));
+        assert!(!Smallest(70).products_stay_normal(Smallest(71)));
+        // A subnormal operand is flushed whatever it is multiplied by.
+        assert!(!Smallest(0).products_stay_normal(Smallest(254)));
+        assert!(Smallest::NONE.products_stay_normal(Smallest(1)));
     }
 }

@@ -1,6 +1,7 @@
 //! Which way a product goes: the kernels for it, and how scratch is laid out.
 
 use super::MatMul;
+use super::panels::PANELS_AT_ONCE;
 use super::spec::{MatMulArgs, MatRef, Rhs};
 use super::tile::{Family, Kernels, PackFn, STREAM_UNIT, StreamFn, TileFn};
 
@@ -62,15 +63,18 @@ impl Way {
                 }
                 (&place.family, Source::InPlace { b, masks: place.masks })
             }
-            (Rhs::Plain(b), _, Some(wide)) => (&wide.family, Source::Pack(b)),
-            (Rhs::Plain(b), _, None) => (packed, Source::Pack(b)),
+            (Rhs::Plain(b), _, Some(wide)) if m >= wide.rows_from => (&wide.family, Source::Pack(b)),
+            (Rhs::Plain(b), ..) => (packed, Source::Pack(b)),
             (Rhs::Packed { data, n_start }, _, Some(wide)) if m >= wide.rows_from => {
                 (&wide.family, Source::PackAgain { data, n_start })
             }
             (Rhs::Packed { data, n_start }, ..) => (packed, Source::Packed { data, n_start }),
         };
-        let half = matches!(source, Source::InPlace { .. } | Source::Packed { .. });
-        let (tiles, width, pack_a) = if half && m > family.tiles.len() && m <= family.tall.len() {
+        let tall_up_to = match source {
+            Source::InPlace { .. } => family.tall.len(),
+            _ => family.tall_up_to,
+        };
+        let (tiles, width, pack_a) = if m > family.tiles.len() && m <= tall_up_to {
             (family.tall, family.nr / 2, Some(family.pack_a))
         } else {
             match family.strided {
@@ -88,6 +92,8 @@ pub(super) struct Plan {
     pub rows: usize,
     /// Steps of a block of `k`.
     pub steps: usize,
+    /// Panels of B that are packed together.
+    pub panels: usize,
     /// Columns of a stream.
     pub columns: usize,
     /// Offset of the panel of B; a stream has its sums there.
@@ -105,9 +111,10 @@ impl Plan {
         let steps = total.min(B_BLOCK_BYTES / (family.nr * family.b_lane));
         let columns = STREAM_BYTES / 4 / STREAM_UNIT / m.max(1) * STREAM_UNIT;
         let panel = (rows * total * 4).next_multiple_of(64);
-        let carry = panel + family.panel_bytes(k).max(STREAM_BYTES);
+        let panels = (B_BLOCK_BYTES / 2 / family.panel_bytes(k).max(1)).clamp(1, PANELS_AT_ONCE);
+        let carry = panel + (panels * family.panel_bytes(k)).max(STREAM_BYTES);
         let carried = if steps < total { rows * family.nr * 4 } else { 0 };
-        Plan { rows, steps, columns, panel, carry, bytes: carry + carried.next_multiple_of(64) }
+        Plan { rows, steps, panels, columns, panel, carry, bytes: carry + carried.next_multiple_of(64) }
     }
 }
 

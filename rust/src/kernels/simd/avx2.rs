@@ -112,6 +112,14 @@ impl Simd for Avx2 {
 
         fn prefetch(p: *const u8) { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
 
+        fn down<const K: u32>(v: V) -> V {
+            match K {
+                4 => _mm256_castps128_ps256(_mm256_extractf128_ps::<1>(v)),
+                2 => _mm256_permute_ps::<0b1110>(v),
+                _ => _mm256_permute_ps::<0b0001>(v),
+            }
+        }
+
         fn any(m: V) -> bool { _mm256_movemask_ps(m) != 0 }
         fn or_m(a: V, b: V) -> V { _mm256_or_ps(a, b) }
         fn select(m: V, a: V, b: V) -> V { _mm256_blendv_ps(b, a, m) }

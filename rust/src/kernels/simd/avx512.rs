@@ -71,6 +71,15 @@ impl Simd for Avx512 {
 
         fn prefetch(p: *const u8) { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
 
+        fn down<const K: u32>(v: V) -> V {
+            match K {
+                8 => _mm512_castps256_ps512(_mm512_extractf32x8_ps::<1>(v)),
+                4 => _mm512_castps128_ps512(_mm512_extractf32x4_ps::<1>(v)),
+                2 => _mm512_permute_ps::<0b1110>(v),
+                _ => _mm512_permute_ps::<0b0001>(v),
+            }
+        }
+
         fn any(m: __mmask16) -> bool { m != 0 }
         fn or_m(a: __mmask16, b: __mmask16) -> __mmask16 { a | b }
         fn select(m: __mmask16, a: V, b: V) -> V { _mm512_mask_mov_ps(b, m, a) }

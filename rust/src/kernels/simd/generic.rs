@@ -67,7 +67,7 @@ pub(super) fn fma(a: f32, b: f32, c: f32) -> f32 {
 
 /// [`Simd::max_num`] of one lane.
 #[inline(always)]
-pub(crate) fn max_num(a: u32, b: u32) -> u32 {
+fn max_num(a: u32, b: u32) -> u32 {
     let (x, y) = (f32::from_bits(a), f32::from_bits(b));
     if x > y {
         a
@@ -80,7 +80,7 @@ pub(crate) fn max_num(a: u32, b: u32) -> u32 {
 
 /// [`Simd::min_num`] of one lane.
 #[inline(always)]
-pub(crate) fn min_num(a: u32, b: u32) -> u32 {
+fn min_num(a: u32, b: u32) -> u32 {
     let (x, y) = (f32::from_bits(a), f32::from_bits(b));
     if x < y {
         a
@@ -128,6 +128,10 @@ impl Simd for Generic {
     #[inline(always)]
     unsafe fn first(v: V) -> u32 {
         v.0[0]
+    }
+    #[inline(always)]
+    unsafe fn down<const K: u32>(v: V) -> V {
+        V(std::array::from_fn(|i| v.0[(i + K as usize) % 16]))
     }
 
     #[inline(always)]
@@ -408,4 +412,38 @@ fn map_to_i32(a: V) -> V {
         let x = f32::from_bits(a);
         if x.abs() < 2_147_483_648.0 { x as i32 as u32 } else { i32::MIN as u32 }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn agrees(a: f32, b: f32, c: f32) {
+        let (ours, theirs) = (fma(a, b, c), a.mul_add(b, c));
+        let same = ours.to_bits() == theirs.to_bits() || (ours.is_nan() && theirs.is_nan());
+        assert!(same, "fma({a:?}, {b:?}, {c:?}) is {ours:?}, not {theirs:?}");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 20_000, ..ProptestConfig::default() })]
+
+        #[test]
+        fn fma_is_rounded_once(a: u32, b: u32, c: u32) {
+            agrees(f32::from_bits(a), f32::from_bits(b), f32::from_bits(c));
+        }
+
+        #[test]
+        fn fma_is_rounded_once_where_product_and_addend_meet(a: u32, b: u32, near in -30i32..30, sign: bool) {
+            let (a, b) = (f32::from_bits(a), f32::from_bits(b));
+            // The addend is the rounded product, scaled, so that ties and cancellation are common.
+            let c = a * b * 2f32.powi(near);
+            agrees(a, b, if sign { -c } else { c });
+        }
+
+        #[test]
+        fn fma_is_rounded_once_to_subnormal_results(a in 1u32..0x80_0000, b in 0x3f00_0000u32..0x4080_0000, c in 0u32..0x100_0000) {
+            agrees(f32::from_bits(a), f32::from_bits(b), -f32::from_bits(c));
+        }
+    }
 }

@@ -20,7 +20,7 @@ mod math;
 pub(crate) use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx512::Avx512;
-pub(crate) use generic::{Generic, max_num, min_num};
+pub(crate) use generic::Generic;
 pub(crate) use math::{abs_i, exp_f, f32_to_i32, max_f, min_f, neg_f, neg_i};
 
 /// One implementation of vectors.
@@ -52,6 +52,9 @@ pub(crate) trait Simd: Copy {
     unsafe fn splat(bits: u32) -> Self::V;
     /// The lowest lane.
     unsafe fn first(v: Self::V) -> u32;
+
+    /// Lane `i + K` in lane `i`; any value in the lanes from `K` on. `K < LANES` is a power of two.
+    unsafe fn down<const K: u32>(v: Self::V) -> Self::V;
 
     /// Loads `LANES` elements of 32 bits.
     unsafe fn load(p: *const u8) -> Self::V;

@@ -140,7 +140,10 @@ fn a_view_must_lie_in_its_buffer() {
     run(&worker, &registration, &[view(100)]).unwrap();
     let error = run(&worker, &registration, &[view(101)]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Value);
-    assert!(error.to_string().contains("exceeds the 100-byte backing of UINT8 (10, 10)"), "{error}");
+    assert!(
+        error.to_string().contains("a view of 101 bytes exceeds the 100-byte backing of UINT8 (10, 10)"),
+        "{error}"
+    );
 }
 
 #[test]

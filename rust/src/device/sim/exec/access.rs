@@ -16,6 +16,27 @@ pub(super) struct BoxMem {
     pub strides: [i64; MAX_RANK],
 }
 
+/// A box of a matrix with adjacent columns as an address and the bytes from row to row, checked as by
+/// [`BoxMem::evaluate`]; `None` where that has to look closer. This is the form of nearly every access, and it touches no
+/// arrays.
+#[inline]
+pub(super) fn plain_matrix(spec: &BoxSpec, frame: &Frame, rows: u64, cols: u64) -> Option<(*mut u8, isize)> {
+    let view = &frame.tensors[spec.tensor as usize];
+    let ([row, col], [height, width]) = (spec.offsets[..].try_into().ok()?, spec.extents[..].try_into().ok()?);
+    let [row, col, height, width]: [i64; 4] = [row, col, height, width].map(|operand: Operand| frame.int(operand));
+    let inside = |offset: i64, extent: u64, limit: u64| {
+        offset >= 0 && (offset as u64).checked_add(extent).is_some_and(|end| end <= limit)
+    };
+    let fits = height as u64 == rows
+        && width as u64 == cols
+        && view.strides[1] == 1
+        && inside(row, rows, view.limits[0])
+        && inside(col, cols, view.limits[1]);
+    let size = spec.dtype.size() as i64;
+    let distance = || (row * view.strides[0] + col) * size;
+    fits.then(|| (view.data.wrapping_offset(distance() as isize), (view.strides[0] * size) as isize))
+}
+
 impl BoxMem {
     /// Evaluates a box and checks it: every element exists, and there are `rows x cols` of them.
     pub fn evaluate(spec: &BoxSpec, frame: &Frame, rows: u64, cols: u64) -> Result<Self, String> {
@@ -28,7 +49,8 @@ impl BoxMem {
             let (offset, extent) = (frame.int(spec.offsets[axis]), frame.int(spec.extents[axis]));
             let end = offset.checked_add(extent);
             let inside = offset >= 0 && extent >= 0 && end.is_some_and(|end| end as u64 <= view.limits[axis]);
-            if !inside && !(extent == 0 && offset >= 0) {
+            let empty = extent == 0 && offset >= 0;
+            if !inside && !empty {
                 return Err(outside(axis, offset, extent, view));
             }
             mem.extents[axis] = extent as u64;

@@ -27,15 +27,34 @@ impl View {
 
     /// The whole of a row-major tensor.
     pub fn whole(data: *mut u8, shape: &Shape) -> Self {
-        let mut view = Self { data, rank: shape.dims().len(), ..Self::NONE };
-        view.dims[..view.rank].copy_from_slice(shape.dims());
-        view.limits = view.dims;
-        let mut stride = 1;
-        for axis in (0..view.rank).rev() {
-            view.strides[axis] = stride;
-            stride *= view.dims[axis] as i64;
-        }
+        let mut view = Self::NONE;
+        view.set_whole(data, shape);
         view
+    }
+
+    /// As [`View::whole`], in place. Axes beyond the rank keep what they had: a view is 200 bytes, and writing all of them for
+    /// each argument was a tenth of a small launch.
+    pub fn set_whole(&mut self, data: *mut u8, shape: &Shape) {
+        self.data = data;
+        self.rank = shape.dims().len();
+        let mut stride = 1;
+        for (axis, &dim) in shape.dims().iter().enumerate().rev() {
+            self.dims[axis] = dim;
+            self.limits[axis] = dim;
+            self.strides[axis] = stride;
+            stride *= dim as i64;
+        }
+    }
+
+    /// Becomes a copy of `other`, as far as its rank goes.
+    pub fn set(&mut self, other: &View) {
+        self.data = other.data;
+        self.rank = other.rank;
+        for axis in 0..other.rank {
+            self.dims[axis] = other.dims[axis];
+            self.limits[axis] = other.limits[axis];
+            self.strides[axis] = other.strides[axis];
+        }
     }
 
     /// Whether the elements lie row-major without gaps. The stride of an axis of extent 1 does not matter.

@@ -152,7 +152,7 @@ fn bind(code: &Code, frame: &mut Frame, tensors: &[TensorArg], scalars: &[u64]) 
         match *param {
             Param::Tensor(slot) => {
                 let arg = tensors.next().expect("the caller passes every tensor");
-                frame.tensors[slot as usize] = View::whole(arg.data, &arg.shape);
+                frame.tensors[slot as usize].set_whole(arg.data, &arg.shape);
             }
             Param::Scalar(slot) => {
                 frame.scalars[slot as usize] = *scalars.next().expect("the caller passes every scalar");
@@ -335,7 +335,7 @@ impl Run<'_> {
             for (param, arg) in code.params.iter().zip(args) {
                 match (*param, *arg) {
                     (Param::Tensor(slot), LaunchArg::Tensor(from)) => {
-                        frame.tensors[slot as usize] = caller.tensors[from as usize];
+                        frame.tensors[slot as usize].set(&caller.tensors[from as usize]);
                     }
                     (Param::Scalar(slot), LaunchArg::Scalar(value)) => {
                         frame.scalars[slot as usize] = caller.bits(value);

@@ -1,7 +1,7 @@
 //! Steps on tiles: operands become addresses, and large work is cut into parts for the cores.
 #![allow(unsafe_code)] // calls the kernels with addresses that `access` and the layout of scratch memory vouch for
 
-use super::access::BoxMem;
+use super::access::{BoxMem, plain_matrix};
 use super::frame::Frame;
 use super::{Buffers, CoreBuffers, Run};
 use crate::device::sim::code::{ChainStep, MatMulStep, Mem, MemUse};
@@ -193,6 +193,9 @@ fn address(
     match &operand.mem {
         Mem::Tile(tile) => Ok((tiles.wrapping_add(tile.home as usize), tile.row_stride as isize)),
         Mem::Box(spec) => {
+            if let Some(found) = plain_matrix(spec, frame, span[0], span[1]) {
+                return Ok(found);
+            }
             let size = operand.dtype.size();
             let mem = BoxMem::evaluate(spec, frame, span[0], span[1])?;
             if let Some(stride) = mem.row_stride(size) {

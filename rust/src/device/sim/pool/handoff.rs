@@ -18,11 +18,12 @@
 #![allow(unsafe_code)] // the job and the caller's handle pass between threads under the mailbox's protocol
 
 use crate::sync::thread::{self, Thread};
-use crate::sync::{Arc, AtomicBool, AtomicU32, AtomicUsize, Mutex, Ordering, UnsafeCell, park_timeout, spin_loop};
+use crate::sync::{
+    Arc, AtomicBool, AtomicU32, AtomicUsize, Mutex, Ordering, UnsafeCell, lock, park_timeout, spin_loop,
+};
 use crossbeam_utils::CachePadded;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::PoisonError;
 use std::time::Duration;
 
 const IDLE: u32 = 0;
@@ -129,7 +130,7 @@ impl Handoff {
 
         if self.panicked.load(Ordering::Relaxed) {
             self.panicked.store(false, Ordering::Relaxed);
-            let panic = self.lock_panic().take();
+            let panic = lock(&self.panic).take();
             if let Some(panic) = panic {
                 resume_unwind(panic);
             }
@@ -201,7 +202,7 @@ impl Handoff {
         // that it would not see from a plain loop.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
             self.next.store(job.parts, Ordering::Relaxed);
-            self.lock_panic().get_or_insert(panic);
+            lock(&self.panic).get_or_insert(panic);
             self.panicked.store(true, Ordering::Relaxed);
         }
     }
@@ -244,10 +245,6 @@ impl Handoff {
                 }
             }
         }
-    }
-
-    fn lock_panic(&self) -> impl std::ops::DerefMut<Target = Option<Box<dyn Any + Send>>> + '_ {
-        self.panic.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

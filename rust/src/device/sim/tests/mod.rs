@@ -1,5 +1,6 @@
 //! The chip against a plain interpreter of programs.
 
+mod mutants;
 mod random;
 mod reference;
 mod run;

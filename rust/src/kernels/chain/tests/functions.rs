@@ -193,3 +193,31 @@ fn every_reduction_follows_its_order() {
         }
     }
 }
+
+#[test]
+fn pairs_of_cheap_functions_are_still_two_operations() {
+    let functions = [BinaryFn::AddF, BinaryFn::SubF, BinaryFn::MulF, BinaryFn::MaxF, BinaryFn::MinF];
+    let sources = [Src::Mem(1), Src::Const(0.3f32.to_bits())];
+    for f in functions {
+        for g in functions {
+            for (a, b) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+                let body = [
+                    Inst::Load(Src::Mem(0)),
+                    // Keeps the load from being the first of a pair.
+                    Inst::Unary(UnaryFn::AbsF),
+                    Inst::Binary(f, sources[a]),
+                    Inst::Binary(g, sources[b]),
+                    Inst::Store(Dst::Mem(2)),
+                ];
+                for cols in [8, 16, 64, 200] {
+                    let program = chain(&[DType::F32; 3], &body);
+                    case(&[DType::F32; 3], cols, 4).check(&program);
+                }
+            }
+        }
+        for src in sources {
+            let body = [Inst::Load(Src::Mem(0)), Inst::Binary(f, src), Inst::Store(Dst::Mem(2))];
+            case(&[DType::F32; 3], 128, 0).check(&chain(&[DType::F32; 3], &body));
+        }
+    }
+}

@@ -1,7 +1,9 @@
 //! The machine against an interpreter that is as plain as possible, on every instruction set of this processor.
 
+mod exp;
 mod functions;
 mod guard;
+mod halves;
 mod program;
 mod random;
 mod reference;
