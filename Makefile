@@ -6,6 +6,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PY     := $(BIN)/python
 
+# Where rustup puts cargo; a shell that was open while it was installed does not look there yet.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
 # What the extension is made from. A library that is newer than the stamp was built by hand, perhaps in debug mode; one
 # that is missing was cleaned away. Both are built again.
 SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find rust/src -name '*.rs')

@@ -109,7 +109,7 @@ chip.run
         let track = Track::DEVICE;
         trace::record(Record { begin: 1, end: 2, arg: 3, invocation: 0, name: names::TASK, track });
         let third = trace::enable();
-        assert_eq!(args_of(&third.drain()), [], "a guard sees what ends while it lives");
+        assert_eq!(args_of(&third.drain()), [0u64; 0], "a guard sees what ends while it lives");
     }
 
     #[test]
@@ -122,7 +122,7 @@ chip.run
         assert_eq!(args_of(&second.drain()), [2]);
         drop(trace::span(names::TASK, 0, 3));
         assert_eq!(args_of(&first.drain()), [1, 2, 3]);
-        assert_eq!(args_of(&first.drain()), []);
+        assert_eq!(args_of(&first.drain()), [0u64; 0]);
         assert_eq!(args_of(&second.drain()), [3]);
     }
 

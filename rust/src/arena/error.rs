@@ -16,16 +16,18 @@ pub enum ArenaError {
     /// No hole is large enough. Nothing was changed. Free something or open the worker with a larger capacity; where
     /// `free` is larger than `requested`, the memory is fragmented.
     #[error(
-        "out of device memory on {owner}: requested {}, live {}, free {}, largest free block {}, capacity {}. \
-         Free tensors that are no longer needed with free_tensor(), or open the worker with more memory: \
+        "out of device memory on {owner}: requested {:#}, live {:#}, kept by launches {:#}, free {:#}, largest free block \
+         {:#}, capacity {:#}. Free tensors that are no longer needed with free_tensor(), or open the worker with more memory: \
          RunConfig(device_memory=...)",
-        Bytes(*requested), Bytes(*live), Bytes(*free), Bytes(*largest_free), Bytes(*capacity)
+        Bytes(*requested), Bytes(*live), Bytes(*kept), Bytes(*free), Bytes(*largest_free), Bytes(*capacity)
     )]
     OutOfMemory {
         /// Bytes asked for.
         requested: u64,
-        /// Bytes allocated.
+        /// Bytes of live buffers.
         live: u64,
+        /// Bytes that registrations and launches hold.
+        kept: u64,
         /// Bytes not allocated.
         free: u64,
         /// The largest request that would succeed.
@@ -61,7 +63,9 @@ pub enum ArenaError {
     #[error("the process has used all of its 2^63 device addresses; start a new process")]
     AddressesExhausted,
     /// The address was never handed out by this worker, or so long ago that nothing is known about it any more.
-    #[error("{addr} is not an allocation base of {owner}, nor an interior pointer of any of its allocations: it was never handed out, or was freed long ago")]
+    #[error(
+        "{addr} is not an allocation base of {owner}, nor an interior pointer of any of its allocations: it was never handed out, or was freed long ago"
+    )]
     UnknownAddress {
         /// The address.
         addr: DeviceAddr,
@@ -77,7 +81,9 @@ pub enum ArenaError {
         buffer: Arc<Buffer>,
     },
     /// The address belongs to another worker.
-    #[error("{addr} is not an allocation base of {owner}: it belongs to {other}. Only the worker that allocated memory can use it")]
+    #[error(
+        "{addr} is not an allocation base of {owner}: it belongs to {other}. Only the worker that allocated memory can use it"
+    )]
     ForeignAddress {
         /// The address.
         addr: DeviceAddr,

@@ -1,13 +1,16 @@
 //! Arithmetic on tiles. Kernels are resolved once, when a program is registered, for one instruction set ([`Isa`]).
 //!
 //! - [`chain`]: elementwise work, casts, broadcasts, row reductions, loads and stores, fused and run chunk by chunk in registers;
-//! - [`matmul`]: matrix products.
+//! - [`matmul`]: matrix products;
+//! - [`convert`]: 16-bit floats.
 //!
 //! Results never depend on the instruction set or on how work is split: every floating-point operation is one IEEE
 //! operation in a fixed order, and `fma` is always fused (in software where the processor has none).
 
 pub mod chain;
+pub mod convert;
 mod isa;
 pub mod matmul;
+mod simd;
 
 pub use isa::{Isa, IsaError};

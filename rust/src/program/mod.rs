@@ -3,7 +3,7 @@
 //! A [`Program`] has an *entry* function, which orchestrates (scalars, control flow, views of device memory, launches of
 //! kernels), and *kernels*, which compute on tiles. Both are trees of statements over numbered slots:
 //!
-//! - a **scalar** slot holds a 64-bit integer, a binary32 number or a truth value;
+//! - a **scalar** slot holds a 64-bit integer, a binary32 number or a truth value, 0 until it is assigned;
 //! - a **tensor** slot holds a view of device memory: address, extents, strides;
 //! - a **tile** slot holds an on-chip value of static physical size `rows x cols`.
 //!
@@ -23,7 +23,6 @@ mod verify;
 pub use encode::MAX_DEPTH;
 pub use ops::{OpCode, ScalarOp};
 pub use signature::{Family, ScalarRule};
-pub(crate) use verify::scalar_type;
 pub use verify::{ProgramError, verify};
 
 use crate::dtype::DType;

@@ -3,8 +3,23 @@
 //! Everything a caller can see is listed once, in [`_pypto`]; `python/pypto/_pypto.pyi` documents the same list for type
 //! checkers, and `stubtest` proves that both agree.
 
+mod buffer;
+mod dlpack;
+mod dtypes;
 mod errors;
+mod handle;
+mod host;
+mod memory;
+mod numbers;
+mod platform;
 mod program;
+mod scalar;
+mod shared;
+mod site;
+mod tensor;
+mod trace;
+mod transfer;
+mod worker;
 
 use pyo3::prelude::*;
 
@@ -12,7 +27,10 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _pypto {
     #[pymodule_export]
-    use super::program::Program;
+    use super::{
+        buffer::Buffer, handle::RegistrationHandle, memory::MemoryReport, program::Program, tensor::DeviceTensor,
+        trace::Recording, trace::mirror_trace, trace::trace_available, worker::Worker,
+    };
 
     use super::*;
 

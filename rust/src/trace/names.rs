@@ -23,8 +23,8 @@ well_known! {
     CHIP_RUN = "chip.run", None, "One launch, from the bound arguments to the last copy back. `arg`: content id of the registration.";
     BIND = "chip.run.bind", None, "Makes the arguments ready: checks and copies in.";
     BIND_ARGS = "chip.run.bind.args", Some("args"), "Checks the arguments. `arg`: how many.";
-    H2D = "chip.run.h2d", Some("bytes"), "Copies one argument to the device. `arg`: bytes.";
-    D2H = "chip.run.d2h", Some("bytes"), "Copies one result back. `arg`: bytes.";
+    H2D = "chip.run.h2d", Some("bytes"), "Copies the host arguments to the device; one span for each lies below, named after its parameter. `arg`: bytes.";
+    D2H = "chip.run.d2h", Some("bytes"), "Copies the results back; one span for each lies below, named after its parameter. `arg`: bytes.";
     RUNNER_RUN = "chip.run.runner_run", None, "The device executes the program.";
     DEVICE_WALL = "chip.run.runner_run.device_wall", None, "The device's own work. Device times are relative to its begin.";
     ORCH = "chip.run.runner_run.device_wall.orch", None, "The orchestrating function.";

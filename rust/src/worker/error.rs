@@ -9,7 +9,9 @@ use std::sync::Arc;
 #[non_exhaustive]
 pub enum WorkerError {
     /// The worker has no device any more. Open a new one; buffers and registrations of the old one stay dead.
-    #[error("ChipWorker.{operation}() requires an initialized ChipWorker. Use `with chipworker:` or call ...init() first. ({owner})")]
+    #[error(
+        "ChipWorker.{operation}() requires an initialized ChipWorker. Use `with chipworker:` or call ...init() first. ({owner})"
+    )]
     Closed {
         /// The method that was called.
         operation: &'static str,
@@ -17,7 +19,9 @@ pub enum WorkerError {
         owner: Arc<Owner>,
     },
     /// The process is a fork of the one that opened the worker. Open a worker in this process.
-    #[error("ChipWorker.{operation}(): {owner} belongs to the parent process and cannot be used after fork(). Open a ChipWorker in this process, or start it with the 'spawn' method")]
+    #[error(
+        "ChipWorker.{operation}(): {owner} belongs to the parent process and cannot be used after fork(). Open a ChipWorker in this process, or start it with the 'spawn' method"
+    )]
     Forked {
         /// The method that was called.
         operation: &'static str,
@@ -55,7 +59,9 @@ pub enum WorkerError {
         asked: Arc<Owner>,
     },
     /// The registration was made by another worker.
-    #[error("the registration of {program:?} belongs to {registered}, not to {asked}. Register the program on this worker")]
+    #[error(
+        "the registration of {program:?} belongs to {registered}, not to {asked}. Register the program on this worker"
+    )]
     ForeignRegistration {
         /// Name of the program.
         program: String,
@@ -63,6 +69,18 @@ pub enum WorkerError {
         registered: Arc<Owner>,
         /// The worker asked.
         asked: Arc<Owner>,
+    },
+    /// Poison mode: the program wrote behind the end of a host tensor's staging memory.
+    #[error("{program:?} wrote behind the end of parameter '{param}': the first bad byte is {} bytes from its start, {behind} behind its end", bytes + behind)]
+    StagingGuard {
+        /// Name of the program.
+        program: String,
+        /// Name of the parameter.
+        param: String,
+        /// Size of the tensor.
+        bytes: u64,
+        /// Distance of the first bad byte from its end.
+        behind: u64,
     },
     /// The wrong number of arguments.
     #[error("{program:?} expects {expected} arguments, got {got}. Parameters: [{parameters}]")]
@@ -91,7 +109,9 @@ impl WorkerError {
     /// The class of the error.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            WorkerError::Closed { .. } | WorkerError::Forked { .. } => ErrorKind::Runtime,
+            WorkerError::Closed { .. } | WorkerError::Forked { .. } | WorkerError::StagingGuard { .. } => {
+                ErrorKind::Runtime
+            }
             WorkerError::FreedBuffer { .. }
             | WorkerError::StaleBuffer { .. }
             | WorkerError::ForeignBuffer { .. }
@@ -111,6 +131,7 @@ impl WorkerError {
             WorkerError::StaleBuffer { .. } => "stale_buffer",
             WorkerError::ForeignBuffer { .. } => "foreign_buffer",
             WorkerError::ForeignRegistration { .. } => "foreign_registration",
+            WorkerError::StagingGuard { .. } => "guard_violated",
             WorkerError::ArgumentCount { .. } => "argument_count",
             WorkerError::ArgumentType(_) => "argument_type",
             WorkerError::ArgumentValue(_) => "argument_value",

@@ -1,251 +1,265 @@
-//! One opened device with its memory, its registrations and its clock. (API skeleton: signatures are final, bodies follow.)
-#![allow(unsafe_code, unused_variables, clippy::missing_safety_doc)]
+//! A worker: one opened device with its memory and its registrations.
+//!
+//! | file        | what it holds                                                                       |
+//! |-------------|-------------------------------------------------------------------------------------|
+//! | `memory`    | the user's memory: allocate, free, copy                                             |
+//! | `register`  | programs made ready, once, keyed by content                                         |
+//! | `value`     | what a launch is given                                                              |
+//! | `bind`      | the one validator of arguments; `scalar` narrows numbers, `mismatch` words refusals |
+//! | `launch`    | bind, copies in, the device's work, copies out; `workspace` lends memory            |
+//! | `close`     | the end, in the order that the contract sets                                        |
+//! | `fork`      | a forked child gets an error instead of a hang                                      |
+//!
+//! One mutex keeps everything apart that happens on a worker; nothing that two workers share is locked on the way of a
+//! launch. A finer lock would let a second thread allocate while the device works, but then freeing a buffer that a
+//! launch uses would need its own protocol; freeing behind the launch comes for nothing this way.
 
+mod bind;
+mod close;
+mod counters;
 mod error;
+mod fork;
+mod launch;
+mod memory;
+mod mismatch;
+mod register;
+mod scalar;
 mod value;
+mod workspace;
 
+pub use close::CloseReport;
+pub use counters::Counters;
 pub use error::WorkerError;
+pub use memory::FreeOutcome;
+pub use register::Registration;
 pub use value::{HostTensor, Value};
 
-use crate::arena::{Buffer, BufferSpec, MemoryReport, Owner, Site};
+use crate::arena::{Arena, Buffer, BufferSpec, MemoryReport, Owner, Site};
 use crate::device::Device;
 use crate::error::Result;
 use crate::id::{DeviceAddr, WorkerId};
 use crate::program::Program;
-use std::marker::PhantomData;
-use std::sync::Arc;
+use counters::Tally;
+use register::Registry;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use workspace::WorkspacePool;
 
 /// How to open a worker.
 pub struct WorkerConfig {
     /// What messages call it.
     pub name: Option<String>,
-    /// The device; dropped at close.
+    /// The device. It is dropped at close.
     pub device: Box<dyn Device>,
     /// Bytes of device memory.
     pub capacity: u64,
-    /// Fill new memory with NaN patterns and guard the end of each buffer.
+    /// Whether new memory is filled with NaN patterns, and the end of each buffer guarded and checked.
     pub poison: bool,
 }
 
-/// One opened device. All methods can be called from any thread; each one enters the worker (one mutex) and may wait for a
-/// running launch. A caller that must not wait (it holds the Python lock) asks [`Worker::try_enter`] first.
+/// One opened device.
+///
+/// All methods can be called from any thread. Those that use the device enter the worker, and so may wait for a launch of
+/// another thread. A caller that must not wait, because it holds the Python lock that the other one needs, tries
+/// [`Worker::try_enter`] first, and where that gives `None` releases its lock and calls the method here.
 pub struct Worker {
     owner: Arc<Owner>,
+    platform: &'static str,
+    /// The process that opened it, see [`fork`].
+    generation: u32,
+    tally: Tally,
+    open: Mutex<Option<Open>>,
 }
 
-/// The worker, entered: nobody else uses its device while this lives. Same operations as [`Worker`].
+/// What an open worker has. Fields that another one relies on are closed after it; see [`close`].
+struct Open {
+    device: Box<dyn Device>,
+    arena: Arena,
+    registry: Registry,
+    workspace: WorkspacePool,
+}
+
+/// The worker, entered: nobody else uses its device until this is dropped.
 pub struct Session<'a> {
     worker: &'a Worker,
-    /// Holds a mutex guard: not `Send`.
-    guard: PhantomData<*const ()>,
-}
-
-/// A program that is ready to run on one worker.
-pub struct Registration {
-    cid: u64,
-    program: Arc<Program>,
-}
-
-/// What `free` did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum FreeOutcome {
-    /// The memory was given back.
-    Freed,
-    /// There was nothing to do: it was freed before, or its worker was closed.
-    AlreadyFreed,
-}
-
-/// What `close` found.
-#[derive(Clone, Default, Debug)]
-pub struct CloseReport {
-    /// User buffers that were still live, in order of allocation.
-    pub leaked: Vec<Arc<Buffer>>,
-}
-
-/// What a worker did since it was opened.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct Counters {
-    /// Launches that ran to their end.
-    pub launches: u64,
-    /// Bytes copied from host to device.
-    pub h2d_bytes: u64,
-    /// Bytes copied from device to host.
-    pub d2h_bytes: u64,
-    /// Distinct programs registered.
-    pub registrations: u64,
+    /// What the user called, for messages.
+    operation: &'static str,
+    open: MutexGuard<'a, Option<Open>>,
 }
 
 impl Worker {
     /// Opens a worker.
+    ///
+    /// # Errors
+    /// [`crate::arena::ArenaError`] where the capacity is 0 or the machine has no such address space.
     pub fn open(config: WorkerConfig) -> Result<Arc<Worker>> {
-        todo!()
+        let WorkerConfig { name, device, capacity, poison } = config;
+        fork::watch();
+        let owner = Arc::new(Owner::new(name));
+        let arena = Arena::new(owner.clone(), capacity, poison)?;
+        let platform = device.platform();
+        let (registry, workspace) = (Registry::default(), WorkspacePool::default());
+        let open = Mutex::new(Some(Open { device, arena, registry, workspace }));
+        Ok(Arc::new(Worker { owner, platform, generation: fork::generation(), tally: Tally::default(), open }))
     }
-    /// Identity.
+
+    /// Its identity, which no other worker of the process ever has.
     pub fn id(&self) -> WorkerId {
         self.owner.id()
     }
-    /// Identity and name, for messages.
+
+    /// Its identity with its name.
     pub fn owner(&self) -> &Arc<Owner> {
         &self.owner
     }
-    /// Name.
+
+    /// Its name; empty where it has none.
     pub fn name(&self) -> &str {
         self.owner.name()
     }
-    /// Name in `RunConfig.platform`.
+
+    /// The name of its device in `RunConfig.platform`.
     pub fn platform(&self) -> &'static str {
-        todo!()
+        self.platform
     }
-    /// Whether it has its device.
+
+    /// Whether it takes calls: nobody has begun to close it.
     pub fn is_open(&self) -> bool {
         self.owner.is_open()
     }
-    /// Enters the worker; waits for whoever is in it. Fails in a forked child only. Release the Python lock before.
+
+    /// Enters the worker; waits for whoever is in it. `operation` is what the user called, for messages.
+    ///
+    /// # Errors
+    /// [`WorkerError::Forked`], without waiting. A closed worker can be entered; its operations say that it is closed.
     pub fn enter(&self, operation: &'static str) -> Result<Session<'_>> {
-        todo!()
+        self.check_process(operation)?;
+        // A panic of a kernel leaves nothing half done that the next call would rely on.
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Session { worker: self, operation, open })
     }
-    /// Enters the worker if nobody is in it, else `None`. Fails in a forked child only.
+
+    /// Enters the worker unless somebody is in it.
+    ///
+    /// # Errors
+    /// As for [`Worker::enter`].
     pub fn try_enter(&self, operation: &'static str) -> Result<Option<Session<'_>>> {
-        todo!()
+        self.check_process(operation)?;
+        let open = match self.open.try_lock() {
+            Ok(open) => open,
+            Err(TryLockError::Poisoned(error)) => error.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(None),
+        };
+        Ok(Some(Session { worker: self, operation, open }))
     }
-    /// Allocates a tensor.
+
+    fn check_process(&self, operation: &'static str) -> Result<(), WorkerError> {
+        if fork::generation() == self.generation {
+            return Ok(());
+        }
+        Err(WorkerError::Forked { operation, owner: self.owner.clone() })
+    }
+
+    /// See [`Session::allocate`].
     pub fn allocate(&self, spec: BufferSpec) -> Result<Arc<Buffer>> {
-        todo!()
+        self.enter("alloc_tensor")?.allocate(spec)
     }
-    /// Allocates a tensor and fills it from the host; a failure leaves nothing behind.
+
+    /// See [`Session::allocate_from`].
+    ///
+    /// # Safety
+    /// As there.
+    #[allow(unsafe_code)]
     pub unsafe fn allocate_from(&self, spec: BufferSpec, src: *const u8) -> Result<Arc<Buffer>> {
-        todo!()
+        // SAFETY: the caller vouches for it.
+        unsafe { self.enter("alloc_tensor")?.allocate_from(spec, src) }
     }
-    /// Allocates raw bytes.
+
+    /// See [`Session::malloc`].
     pub fn malloc(&self, bytes: u64, site: Option<Site>) -> Result<DeviceAddr> {
-        todo!()
+        self.enter("malloc")?.malloc(bytes, site)
     }
-    /// Frees by base address.
+
+    /// See [`Session::free_raw`].
     pub fn free_raw(&self, addr: DeviceAddr) -> Result<()> {
-        todo!()
+        self.enter("free")?.free_raw(addr)
     }
-    /// Frees a tensor. A live buffer of another worker is an error.
+
+    /// See [`Session::free`].
     pub fn free(&self, buffer: &Arc<Buffer>) -> Result<FreeOutcome> {
-        todo!()
+        self.enter("free_tensor")?.free(buffer)
     }
-    /// Copies to the device; any sub-range of one live allocation.
+
+    /// See [`Session::copy_to`].
+    ///
+    /// # Safety
+    /// As there.
+    #[allow(unsafe_code)]
     pub unsafe fn copy_to(&self, dst: DeviceAddr, src: *const u8, bytes: u64) -> Result<()> {
-        todo!()
+        // SAFETY: the caller vouches for it.
+        unsafe { self.enter("copy_to")?.copy_to(dst, src, bytes) }
     }
-    /// Copies from the device; any sub-range of one live allocation.
+
+    /// See [`Session::copy_from`].
+    ///
+    /// # Safety
+    /// As there.
+    #[allow(unsafe_code)]
     pub unsafe fn copy_from(&self, dst: *mut u8, src: DeviceAddr, bytes: u64) -> Result<()> {
-        todo!()
+        // SAFETY: the caller vouches for it.
+        unsafe { self.enter("copy_from")?.copy_from(dst, src, bytes) }
     }
-    /// The live allocation that an address lies in, and the distance from its base.
+
+    /// See [`Session::find`].
     pub fn find(&self, addr: DeviceAddr) -> Result<(Arc<Buffer>, u64)> {
-        todo!()
+        self.enter("find")?.find(addr)
     }
-    /// Makes a program ready; equal programs share one registration.
+
+    /// See [`Session::register`].
     pub fn register(&self, program: Arc<Program>) -> Result<Arc<Registration>> {
-        todo!()
+        self.enter("register")?.register(program)
     }
-    /// Gives back the device memory that the registration keeps between launches; it can still launch.
+
+    /// See [`Session::unregister`].
     pub fn unregister(&self, registration: &Registration) -> Result<()> {
-        todo!()
+        self.enter("unregister")?.unregister(registration)
     }
-    /// Runs a program once. `poll` is asked now and then on this thread; `false` stops the launch.
+
+    /// See [`Session::launch`].
+    ///
+    /// # Safety
+    /// As there.
+    #[allow(unsafe_code)]
     pub unsafe fn launch(
         &self,
         registration: &Registration,
         args: &[Value<'_>],
         poll: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
-        todo!()
+        // SAFETY: the caller vouches for it.
+        unsafe { self.enter("run")?.launch(registration, args, poll) }
     }
-    /// Estimate of a launch, copies included; `u64::MAX` where the worker is busy.
+
+    /// See [`Session::launch_estimate_ns`]. Does not wait: of a worker that is busy, `u64::MAX`, because the launch would
+    /// begin with a wait.
     pub fn launch_estimate_ns(&self, registration: &Registration, args: &[Value<'_>]) -> u64 {
-        todo!()
+        match self.try_enter("run") {
+            Ok(Some(mut session)) => session.launch_estimate_ns(registration, args),
+            Ok(None) => u64::MAX,
+            Err(_) => 0,
+        }
     }
-    /// Closes. Idempotent; the second report is empty.
-    pub fn close(&self) -> Result<CloseReport> {
-        todo!()
-    }
-    /// The memory now. A closed worker has none.
+
+    /// The memory now; of a worker that is closed, or belongs to a parent process, that it has none.
     pub fn memory_report(&self) -> MemoryReport {
-        todo!()
+        let empty = |_| MemoryReport::empty(self.owner.clone());
+        self.enter("memory_report").map_or_else(empty, |session| session.memory_report())
     }
-    /// What it did so far. Takes no lock.
+
+    /// What it did so far. Does not wait for anybody.
     pub fn counters(&self) -> Counters {
-        todo!()
+        self.tally.read()
     }
 }
 
-impl Session<'_> {
-    /// See [`Worker::allocate`].
-    pub fn allocate(&mut self, spec: BufferSpec) -> Result<Arc<Buffer>> {
-        todo!()
-    }
-    /// See [`Worker::allocate_from`].
-    pub unsafe fn allocate_from(&mut self, spec: BufferSpec, src: *const u8) -> Result<Arc<Buffer>> {
-        todo!()
-    }
-    /// See [`Worker::malloc`].
-    pub fn malloc(&mut self, bytes: u64, site: Option<Site>) -> Result<DeviceAddr> {
-        todo!()
-    }
-    /// See [`Worker::free_raw`].
-    pub fn free_raw(&mut self, addr: DeviceAddr) -> Result<()> {
-        todo!()
-    }
-    /// See [`Worker::free`].
-    pub fn free(&mut self, buffer: &Arc<Buffer>) -> Result<FreeOutcome> {
-        todo!()
-    }
-    /// See [`Worker::copy_to`].
-    pub unsafe fn copy_to(&mut self, dst: DeviceAddr, src: *const u8, bytes: u64) -> Result<()> {
-        todo!()
-    }
-    /// See [`Worker::copy_from`].
-    pub unsafe fn copy_from(&mut self, dst: *mut u8, src: DeviceAddr, bytes: u64) -> Result<()> {
-        todo!()
-    }
-    /// See [`Worker::find`].
-    pub fn find(&self, addr: DeviceAddr) -> Result<(Arc<Buffer>, u64)> {
-        todo!()
-    }
-    /// See [`Worker::register`].
-    pub fn register(&mut self, program: Arc<Program>) -> Result<Arc<Registration>> {
-        todo!()
-    }
-    /// See [`Worker::unregister`].
-    pub fn unregister(&mut self, registration: &Registration) -> Result<()> {
-        todo!()
-    }
-    /// See [`Worker::launch`].
-    pub unsafe fn launch(
-        &mut self,
-        registration: &Registration,
-        args: &[Value<'_>],
-        poll: &mut dyn FnMut() -> bool,
-    ) -> Result<()> {
-        todo!()
-    }
-    /// See [`Worker::launch_estimate_ns`].
-    pub fn launch_estimate_ns(&mut self, registration: &Registration, args: &[Value<'_>]) -> u64 {
-        todo!()
-    }
-    /// See [`Worker::memory_report`].
-    pub fn memory_report(&self) -> MemoryReport {
-        todo!()
-    }
-}
-
-impl Registration {
-    /// Number of the distinct program on its worker, from 0.
-    pub fn cid(&self) -> u64 {
-        self.cid
-    }
-    /// The program.
-    pub fn program(&self) -> &Arc<Program> {
-        &self.program
-    }
-    /// The worker that made it.
-    pub fn worker(&self) -> WorkerId {
-        todo!()
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -4,8 +4,20 @@
 //! worked on in *phases*: a phase passes over the row once, chunk by chunk, and a value that needs the whole row (a
 //! reduction) is available to the next phase as a *row scalar*.
 
-mod program;
+#![allow(unsafe_code)] // Vector instructions and raw memory.
 
+mod code;
+mod compile;
+mod frame;
+mod interpret;
+mod isa;
+mod lane;
+mod machine;
+mod program;
+#[cfg(test)]
+mod tests;
+
+pub use machine::{ChainRun, Machine, MemArg};
 pub use program::{
     BinaryFn, ChainProgram, Conversion, Dst, Inst, MemDecl, Phase, ReduceFn, RowInst, RowSrc, Src, UnaryFn,
 };

@@ -219,6 +219,19 @@ pub enum ReduceFn {
     MinI,
 }
 
+impl ReduceFn {
+    /// The result for no columns.
+    pub const fn identity(self) -> u32 {
+        match self {
+            ReduceFn::SumF | ReduceFn::SumI => 0,
+            ReduceFn::MaxF => f32::NEG_INFINITY.to_bits(),
+            ReduceFn::MinF => f32::INFINITY.to_bits(),
+            ReduceFn::MaxI => i32::MIN as u32,
+            ReduceFn::MinI => i32::MAX as u32,
+        }
+    }
+}
+
 /// A conversion within 32-bit lanes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Conversion {

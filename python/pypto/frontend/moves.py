@@ -1,0 +1,82 @@
+"""Copies between variables that happen at once, where paths meet."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pypto.frontend.builder import Builder
+from pypto.frontend.values import Value
+from pypto.ir.diagnostics import Loc
+from pypto.ir.exprs import Expr, ScalarVar, cast, index, of_dim
+from pypto.ir.nodes import Let, OpStmt, Var
+from pypto.ir.types import TileType
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """`home` gets `value`; `name` is what the author calls it."""
+
+    name: str
+    home: Var | ScalarVar
+    value: Value
+
+
+def move_all(
+    builder: Builder, moves: list[Move], node: ast.AST, keep: Iterable[tuple[str, Value]] = ()
+) -> dict[str, Value]:
+    """Emits copies that happen at once; the result says what names of `keep` mean now.
+
+    A home that is also a source, or that a name in `keep` still means, is saved first.
+    """
+    if not moves:
+        return {}
+    loc = builder.loc(node)
+    targets = {id(move.home) for move in moves}
+    saved: dict[int, Value] = {}
+    for value in (*(move.value for move in moves), *(value for _, value in keep)):
+        if id(value) in targets and id(value) not in saved:
+            saved[id(value)] = _save(builder, value, loc)
+    for move in moves:
+        _move(builder, move.home, saved.get(id(move.value), move.value), loc)
+    return {name: saved[id(value)] for name, value in keep if id(value) in saved}
+
+
+def _move(builder: Builder, home: Var | ScalarVar, value: Value, loc: Loc) -> None:
+    if isinstance(home, ScalarVar):
+        builder.emit(Let(home, _same_class(value, home), loc))
+    elif isinstance(home.type, TileType):
+        assert isinstance(value, Var), "a tile is copied from a tile"
+        for variable, extent in zip(home.type.valid, value.tile.valid, strict=True):
+            if isinstance(variable, ScalarVar) and variable.mutable and variable is not extent:
+                builder.emit(Let(variable, of_dim(extent), loc))
+        builder.emit(OpStmt("move", home, (value,), loc, {"target_memory": home.type.space}))
+    else:
+        assert isinstance(value, Var), "a tensor is an alias of a tensor"
+        builder.emit(alias(home, value, loc))
+
+
+def alias(home: Var, value: Var, loc: Loc) -> OpStmt:
+    """`home` becomes another name for the same device memory."""
+    shape = value.tensor.shape
+    offsets = tuple(index(0) for _ in shape)
+    return OpStmt("slice", home, (value, offsets, shape), loc, {"keep": tuple(range(len(shape)))})
+
+
+def _save(builder: Builder, value: Value, loc: Loc) -> Value:
+    if isinstance(value, ScalarVar):
+        kept = ScalarVar(builder.unique(value.name), value.dtype)
+        builder.emit(Let(kept, value, loc))
+        return kept
+    assert isinstance(value, Var), "only variables are homes"
+    if isinstance(value.type, TileType):
+        return builder.op("move", value.type, (value,), loc, {"target_memory": value.type.space}, value.name)
+    view = Var(builder.unique(value.name), value.type, loc)
+    builder.emit(alias(view, value, loc))
+    return view
+
+
+def _same_class(value: Value, home: ScalarVar) -> Expr:
+    expr: Expr = value  # type: ignore[assignment]  # homes of scalars get scalars
+    return expr if expr.dtype.is_integer and home.dtype.is_integer else cast(expr, home.dtype)

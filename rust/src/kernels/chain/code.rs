@@ -1,0 +1,239 @@
+//! The compact form of a pass: opcodes of fixed size, operands resolved to places in the frame.
+
+use super::{BinaryFn, Conversion, ReduceFn, UnaryFn};
+use crate::dtype::DType;
+use crate::program::Rounding;
+
+/// One instruction of a pass. Operands are byte offsets into the frame (see [`super::frame`]): of an entry where the
+/// operand is memory, of a word where it is a scalar, of an accumulator where it is a reduction.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Op {
+    pub code: Code,
+    /// Bytes that operand `a` advances for each column.
+    pub step_a: u8,
+    /// Bytes that operand `b` advances for each column.
+    pub step_b: u8,
+    pub a: u32,
+    /// Second operand of fused instructions.
+    pub b: u32,
+}
+
+/// How an operand of 32-bit lanes is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Access {
+    /// A vector from memory.
+    Vec,
+    /// One word in every lane.
+    Word,
+}
+
+/// The table of functions. `$then!` gets it whole; the interpreter makes its arms of it and [`Code`] its variants.
+///
+/// - `unary`: functions of the accumulator.
+/// - `binary`: opcode with a vector and with a word, of `f(acc, operand)`.
+/// - `reversed`: the same of `f(operand, acc)`, for the functions that do not commute.
+/// - `convert`: conversions of the accumulator.
+/// - `narrow`: element types below 32 bits: opcodes that read into the accumulator and into a temporary, how, and their size.
+/// - `load`: `f(first operand, second operand)`, what `LoadVec` and `f` do in two dispatches.
+/// - `fused`: access of the first operand, of the second, `f`, then each `g`: `g(f(acc, first), second)`, each rounded as
+///   ever. The pairs are those of cheap floating-point functions: a dispatch costs what two or three of their vectors
+///   cost, and little beside `exp` or a division.
+macro_rules! functions {
+    ($then:ident) => {
+        $then! {
+            unary { NegF AbsF ExpF RecipF SqrtF NegI AbsI }
+            binary {
+                AddF AddFVec AddFWord; SubF SubFVec SubFWord; MulF MulFVec MulFWord; DivF DivFVec DivFWord;
+                MaxF MaxFVec MaxFWord; MinF MinFVec MinFWord;
+                AddI AddIVec AddIWord; SubI SubIVec SubIWord; MulI MulIVec MulIWord; DivI DivIVec DivIWord;
+                MaxI MaxIVec MaxIWord; MinI MinIVec MinIWord;
+            }
+            reversed {
+                SubF RevSubFVec RevSubFWord; DivF RevDivFVec RevDivFWord;
+                SubI RevSubIVec RevSubIWord; DivI RevDivIVec RevDivIWord;
+            }
+            convert {
+                RoundF16 (Conversion::RoundF16); RoundBF16 (Conversion::RoundBF16); IntToFloat (Conversion::I32ToF32);
+                ToIntTrunc (Conversion::F32ToI32(Rounding::Trunc)); ToIntRint (Conversion::F32ToI32(Rounding::Rint));
+                ToIntRound (Conversion::F32ToI32(Rounding::Round)); ToIntFloor (Conversion::F32ToI32(Rounding::Floor));
+                ToIntCeil (Conversion::F32ToI32(Rounding::Ceil)); ToIntOdd (Conversion::F32ToI32(Rounding::Odd));
+                WrapI8 (Conversion::WrapI8); WrapI16 (Conversion::WrapI16); WrapU8 (Conversion::WrapU8);
+                WrapU16 (Conversion::WrapU16); ToBool (Conversion::ToBool);
+            }
+            narrow {
+                F16 LoadF16 WidenF16 widen_f16 load_h load_h_part 2;
+                BF16 LoadBF16 WidenBF16 widen_bf16 load_h load_h_part 2;
+                I16 LoadI16 WidenI16 widen_i16 load_h load_h_part 2;
+                U16 LoadU16 WidenU16 widen_u16 load_h load_h_part 2;
+                I8 LoadI8 WidenI8 widen_i8 load_b load_b_part 1;
+                U8 LoadU8 WidenU8 widen_u8 load_b load_b_part 1;
+            }
+            load {
+                AddF LoadAddFVec LoadAddFWord; SubF LoadSubFVec LoadSubFWord; MulF LoadMulFVec LoadMulFWord;
+                MaxF LoadMaxFVec LoadMaxFWord;
+            }
+            fused {
+                Word Word AddF: AddF AddAddWW; SubF AddSubWW; MulF AddMulWW; MaxF AddMaxWW; MinF AddMinWW;;
+                Word Word SubF: AddF SubAddWW; SubF SubSubWW; MulF SubMulWW; MaxF SubMaxWW; MinF SubMinWW;;
+                Word Word MulF: AddF MulAddWW; SubF MulSubWW; MulF MulMulWW; MaxF MulMaxWW; MinF MulMinWW;;
+                Word Word MaxF: AddF MaxAddWW; SubF MaxSubWW; MulF MaxMulWW; MaxF MaxMaxWW; MinF MaxMinWW;;
+                Word Word MinF: AddF MinAddWW; SubF MinSubWW; MulF MinMulWW; MaxF MinMaxWW; MinF MinMinWW;;
+                Word Vec AddF: AddF AddAddWV; SubF AddSubWV; MulF AddMulWV;;
+                Word Vec SubF: AddF SubAddWV; SubF SubSubWV; MulF SubMulWV;;
+                Word Vec MulF: AddF MulAddWV; SubF MulSubWV; MulF MulMulWV;;
+                Vec Word AddF: AddF AddAddVW; SubF AddSubVW; MulF AddMulVW;;
+                Vec Word SubF: AddF SubAddVW; SubF SubSubVW; MulF SubMulVW;;
+                Vec Word MulF: AddF MulAddVW; SubF MulSubVW; MulF MulMulVW;;
+                Vec Vec AddF: AddF AddAddVV; SubF AddSubVV; MulF AddMulVV;;
+                Vec Vec SubF: AddF SubAddVV; SubF SubSubVV; MulF SubMulVV;;
+                Vec Vec MulF: AddF MulAddVV; SubF MulSubVV; MulF MulMulVV;;
+            }
+        }
+    };
+}
+pub(super) use functions;
+
+macro_rules! define {
+    (
+        unary { $($unary:ident)* }
+        binary { $($b:ident $b_vec:ident $b_word:ident;)* }
+        reversed { $($r:ident $r_vec:ident $r_word:ident;)* }
+        convert { $($c:ident ($conversion:pat);)* }
+        narrow { $($n:ident $n_load:ident $n_widen:ident $widen:ident $load:ident $part:ident $size:literal;)* }
+        load { $($l:ident $l_vec:ident $l_word:ident;)* }
+        fused { $($fa:ident $ga:ident $f:ident: $($g:ident $fused:ident;)*;)* }
+    ) => {
+        /// What an [`Op`] does.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[repr(u16)]
+        pub(super) enum Code {
+            /// Ends the pass over the chunk.
+            End,
+            LoadVec,
+            LoadWord,
+            /// To a memory operand; past the caches where its entry says so.
+            StoreMem,
+            /// To a temporary or a row buffer.
+            StoreTemp,
+            /// `StoreMem`, then `End`.
+            StoreMemEnd,
+            StoreF16,
+            StoreBF16,
+            Store16,
+            Store8,
+            ReduceSumF,
+            ReduceMaxF,
+            ReduceMinF,
+            ReduceSumI,
+            ReduceMaxI,
+            ReduceMinI,
+            /// Asks for the chunk of the next row.
+            Prefetch,
+            $($unary,)*
+            $($b_vec, $b_word,)*
+            $($r_vec, $r_word,)*
+            $($c,)*
+            $($n_load, $n_widen,)*
+            $($l_vec, $l_word,)*
+            $($($fused,)*)*
+        }
+
+        impl Code {
+            pub fn unary(f: UnaryFn) -> Self {
+                match f { $(UnaryFn::$unary => Code::$unary,)* }
+            }
+
+            /// `f(acc, operand)`.
+            pub fn binary(f: BinaryFn, access: Access) -> Self {
+                match f {
+                    $(BinaryFn::$b => match access { Access::Vec => Code::$b_vec, Access::Word => Code::$b_word },)*
+                }
+            }
+
+            /// `f(operand, acc)`.
+            pub fn reversed(f: BinaryFn, access: Access) -> Self {
+                match f {
+                    $(BinaryFn::$r => match access { Access::Vec => Code::$r_vec, Access::Word => Code::$r_word },)*
+                    commutes => Code::binary(commutes, access),
+                }
+            }
+
+            pub fn convert(conversion: Conversion) -> Self {
+                match conversion {
+                    Conversion::F32ToI32(Rounding::None) => Code::ToIntTrunc,
+                    $($conversion => Code::$c,)*
+                }
+            }
+
+            /// Reads elements of a narrow type into the accumulator; `None` for 32-bit types.
+            pub fn load(dtype: DType) -> Option<Self> {
+                match dtype {
+                    DType::Bool => Some(Code::LoadU8),
+                    $(DType::$n => Some(Code::$n_load),)*
+                    _ => None,
+                }
+            }
+
+            /// Reads elements of a narrow type into a temporary; `None` for 32-bit types.
+            pub fn widen(dtype: DType) -> Option<Self> {
+                match dtype {
+                    DType::Bool => Some(Code::WidenU8),
+                    $(DType::$n => Some(Code::$n_widen),)*
+                    _ => None,
+                }
+            }
+
+            /// The instruction that does `self`, then `next`, where there is one. Only whole chunks have these.
+            pub fn fuse(self, next: Code) -> Option<Self> {
+                if self == Code::StoreMem && next == Code::End {
+                    return Some(Code::StoreMemEnd);
+                }
+                $(
+                    if self == Code::LoadVec && next == Code::binary(BinaryFn::$l, Access::Vec) {
+                        return Some(Code::$l_vec);
+                    }
+                    if self == Code::LoadVec && next == Code::binary(BinaryFn::$l, Access::Word) {
+                        return Some(Code::$l_word);
+                    }
+                )*
+                $(
+                    if self == Code::binary(BinaryFn::$f, Access::$fa) {
+                        $(
+                            if next == Code::binary(BinaryFn::$g, Access::$ga) {
+                                return Some(Code::$fused);
+                            }
+                        )*
+                    }
+                )*
+                None
+            }
+        }
+    };
+}
+functions!(define);
+
+impl Code {
+    /// Writes the accumulator to memory of this type.
+    pub fn store(dtype: DType) -> Self {
+        match dtype {
+            DType::F16 => Code::StoreF16,
+            DType::BF16 => Code::StoreBF16,
+            _ => match dtype.size() {
+                1 => Code::Store8,
+                2 => Code::Store16,
+                _ => Code::StoreMem,
+            },
+        }
+    }
+
+    pub fn reduce(f: ReduceFn) -> Self {
+        match f {
+            ReduceFn::SumF => Code::ReduceSumF,
+            ReduceFn::MaxF => Code::ReduceMaxF,
+            ReduceFn::MinF => Code::ReduceMinF,
+            ReduceFn::SumI => Code::ReduceSumI,
+            ReduceFn::MaxI => Code::ReduceMaxI,
+            ReduceFn::MinI => Code::ReduceMinI,
+        }
+    }
+}

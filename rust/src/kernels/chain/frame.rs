@@ -1,0 +1,102 @@
+//! The frame: everything a run works on beyond registers and operands, in the scratch memory that the caller gives.
+//!
+//! ```text
+//! entries: mems, temps, row buffers | words: constants, scalars, slots | accumulators | temps | row buffers
+//! ```
+//!
+//! Offsets are fixed when the program is compiled, except for the row buffers, whose length is that of the row.
+
+/// Lanes of the largest chunk of any instruction set.
+pub(super) const MAX_CHUNK: usize = 128;
+
+/// Bytes of one chunk of 32-bit lanes.
+pub(super) const CHUNK_BYTES: usize = MAX_CHUNK * 4;
+
+/// A place in memory that instructions read and write by column.
+#[derive(Clone, Copy)]
+#[repr(C, align(32))]
+pub(super) struct Entry {
+    /// Column 0 of the row at work.
+    pub base: *mut u8,
+    /// Bytes to the next row; 0 in the last row and where all rows are one.
+    pub row_stride: isize,
+    /// Whether stores go past the caches.
+    pub stream: bool,
+}
+
+/// The state of one reduction during a pass: 16 lanes, and whether a NaN has been seen.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(super) struct Accumulator {
+    pub lanes: [u32; 16],
+    pub nan: bool,
+}
+
+/// Where things are in the frame.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Layout {
+    pub mems: u32,
+    pub temps: u32,
+    pub row_bufs: u32,
+    pub consts: u32,
+    pub scalars: u32,
+    pub slots: u32,
+    pub accumulators: u32,
+}
+
+const ENTRY: u32 = size_of::<Entry>() as u32;
+const ACCUMULATOR: u32 = size_of::<Accumulator>() as u32;
+
+impl Layout {
+    pub fn entries(&self) -> u32 {
+        self.mems + self.temps + self.row_bufs
+    }
+
+    pub fn mem(&self, index: u32) -> u32 {
+        debug_assert!(index < self.mems);
+        index * ENTRY
+    }
+
+    pub fn temp(&self, index: u32) -> u32 {
+        debug_assert!(index < self.temps);
+        (self.mems + index) * ENTRY
+    }
+
+    pub fn row_buf(&self, index: u32) -> u32 {
+        debug_assert!(index < self.row_bufs);
+        (self.mems + self.temps + index) * ENTRY
+    }
+
+    pub fn constant(&self, index: u32) -> u32 {
+        debug_assert!(index < self.consts);
+        self.entries() * ENTRY + index * 4
+    }
+
+    pub fn scalar(&self, index: u32) -> u32 {
+        debug_assert!(index < self.scalars);
+        self.entries() * ENTRY + (self.consts + index) * 4
+    }
+
+    pub fn slot(&self, index: u32) -> u32 {
+        debug_assert!(index < self.slots);
+        self.entries() * ENTRY + (self.consts + self.scalars + index) * 4
+    }
+
+    pub fn accumulator(&self, index: u32) -> u32 {
+        let words = self.consts + self.scalars + self.slots;
+        (self.entries() * ENTRY + words * 4).next_multiple_of(64) + index * ACCUMULATOR
+    }
+
+    pub fn temp_data(&self, index: u32) -> usize {
+        self.accumulator(self.accumulators) as usize + index as usize * CHUNK_BYTES
+    }
+
+    pub fn row_buf_data(&self, index: u32, cols: usize) -> usize {
+        self.temp_data(self.temps) + index as usize * cols.next_multiple_of(MAX_CHUNK) * 4
+    }
+
+    /// Bytes of the whole frame for rows of `cols` columns.
+    pub fn bytes(&self, cols: usize) -> usize {
+        self.row_buf_data(self.row_bufs, cols)
+    }
+}

@@ -1,0 +1,443 @@
+//! The interpreter: passes over a row, chunk by chunk, with the accumulator in registers.
+
+use super::code::{Code, Op, functions};
+use super::compile::{CompiledPhase, RowOp};
+use super::frame::{Accumulator, Entry};
+use super::lane;
+use super::{BinaryFn, Conversion, ReduceFn, UnaryFn};
+use crate::dtype::DType;
+use crate::kernels::convert;
+use crate::kernels::simd::Simd;
+use crate::program::Rounding;
+
+/// Does the body for `i` in `0..N` with `i` constant, so that the accumulator is never indexed by a variable: that would
+/// put it into memory for good.
+macro_rules! each {
+    ($N:ident, $i:ident => $body:expr) => {
+        each!(@ $N, $i, $body, 0 1 2 3 4 5 6 7)
+    };
+    (@ $N:ident, $i:ident, $body:expr, $($index:literal)*) => {{
+        $(
+            if $index < $N {
+                let $i: usize = $index;
+                $body;
+            }
+        )*
+    }};
+}
+
+/// Runs a pass over the columns `from..to`: whole chunks of `N` vectors or, for a `TAIL`, one chunk of which only that many
+/// lanes exist.
+///
+/// # Safety
+/// The processor has the instruction set `S`; `code` ends with `End`; the frame and all that its entries point to are
+/// valid for these columns. A pass that is no tail covers at least one chunk and only whole ones.
+#[inline(always)]
+pub(super) unsafe fn pass<S: Simd, const N: usize, const TAIL: bool>(
+    code: *const Op,
+    frame: *mut u8,
+    from: usize,
+    to: usize,
+) {
+    // SAFETY: the caller vouches for instruction set, code, frame and memory; offsets in the code were made for this frame.
+    unsafe {
+        let mut acc = [S::splat(0); N];
+        let mut parts = [S::part(S::LANES); N];
+        if TAIL {
+            each!(N, i => parts[i] = S::part((to - from).saturating_sub(i * S::LANES).min(S::LANES)));
+        }
+        let mut col = from;
+        loop {
+            let mut next = code;
+            loop {
+                let op = &*next;
+                next = next.add(1);
+                macro_rules! address {
+                    ($offset:ident, $step:ident) => {
+                        (*frame.add(op.$offset as usize).cast::<Entry>()).base.add(col * usize::from(op.$step))
+                    };
+                }
+                macro_rules! word {
+                    ($offset:ident) => {
+                        S::splat(*frame.add(op.$offset as usize).cast::<u32>())
+                    };
+                }
+                // Vector `i` of an operand of 32-bit lanes.
+                macro_rules! vector {
+                    ($p:expr, $i:ident) => {
+                        if TAIL {
+                            S::load_part($p.add($i * S::LANES * 4), parts[$i])
+                        } else {
+                            S::load($p.add($i * S::LANES * 4))
+                        }
+                    };
+                }
+                // An operand once per instruction, then its value for vector `i`.
+                macro_rules! prepare {
+                    (Vec, $offset:ident, $step:ident) => {
+                        address!($offset, $step)
+                    };
+                    (Word, $offset:ident, $step:ident) => {
+                        word!($offset)
+                    };
+                }
+                macro_rules! value {
+                    (Vec, $prepared:ident, $i:ident) => {
+                        vector!($prepared, $i)
+                    };
+                    (Word, $prepared:ident, $i:ident) => {
+                        $prepared
+                    };
+                }
+                macro_rules! store_narrow {
+                    ($size:literal, $narrow:ident, $part:ident, $store:ident, $stream:ident) => {{
+                        let p = address!(a, step_a);
+                        if TAIL {
+                            each!(N, i => S::$part(p.add(i * S::LANES * $size), S::$narrow(acc[i]), parts[i]));
+                        } else if (*frame.add(op.a as usize).cast::<Entry>()).stream {
+                            each!(N, i => S::$stream(p.add(i * S::LANES * $size), S::$narrow(acc[i])));
+                        } else {
+                            each!(N, i => S::$store(p.add(i * S::LANES * $size), S::$narrow(acc[i])));
+                        }
+                    }};
+                }
+                macro_rules! fold {
+                    ($identity:expr, $f:expr) => {{
+                        let state = &mut *frame.add(op.a as usize).cast::<Accumulator>();
+                        let place = state.lanes.as_mut_ptr().cast::<u8>();
+                        let mut all = S::load(place);
+                        each!(N, i => {
+                            let v = if TAIL { S::keep(parts[i], acc[i], S::splat($identity)) } else { acc[i] };
+                            all = $f(all, v);
+                        });
+                        S::store(place, all);
+                    }};
+                }
+                macro_rules! fold_num {
+                    ($identity:expr, $f:expr) => {{
+                        fold!($identity, $f);
+                        let mut nan = S::unordered_f(S::splat(0), S::splat(0));
+                        each!(N, i => nan = S::or_m(nan, S::unordered_f(acc[i], acc[i])));
+                        if S::any(nan) {
+                            (*frame.add(op.a as usize).cast::<Accumulator>()).nan = true;
+                        }
+                    }};
+                }
+                macro_rules! narrow_vector {
+                    ($load:ident, $part:ident, $size:literal, $p:ident, $i:ident) => {{
+                        let from = $p.add($i * S::LANES * $size);
+                        if TAIL { S::$part(from, parts[$i]) } else { S::$load(from) }
+                    }};
+                }
+                // Fused instructions are made for whole chunks alone: tails are short, and their interpreters stay small.
+                macro_rules! whole_only {
+                    ($body:expr) => {
+                        if TAIL { std::hint::unreachable_unchecked() } else { $body }
+                    };
+                }
+                macro_rules! store_mem {
+                    () => {
+                        let p = address!(a, step_a);
+                        if (*frame.add(op.a as usize).cast::<Entry>()).stream {
+                            each!(N, i => S::stream(p.add(i * S::LANES * 4), acc[i]));
+                        } else {
+                            each!(N, i => S::store(p.add(i * S::LANES * 4), acc[i]));
+                        }
+                    };
+                }
+                macro_rules! execute {
+                    (
+                        unary { $($unary:ident)* }
+                        binary { $($b:ident $b_vec:ident $b_word:ident;)* }
+                        reversed { $($r:ident $r_vec:ident $r_word:ident;)* }
+                        convert { $($c:ident ($conversion:expr);)* }
+                        narrow { $($n:ident $n_load:ident $n_widen:ident $widen:ident $load:ident $part:ident $size:literal;)* }
+                        load { $($l:ident $l_vec:ident $l_word:ident;)* }
+                        fused { $($fa:ident $ga:ident $f:ident: $($g:ident $fused:ident;)*;)* }
+                    ) => {
+                        match op.code {
+                            Code::End => break,
+                            Code::LoadVec => {
+                                let p = address!(a, step_a);
+                                each!(N, i => acc[i] = vector!(p, i));
+                            }
+                            Code::LoadWord => {
+                                let w = word!(a);
+                                each!(N, i => acc[i] = w);
+                            }
+                            Code::StoreMem if !TAIL => {
+                                store_mem!();
+                            }
+                            Code::StoreMemEnd => whole_only!({
+                                store_mem!();
+                                break;
+                            }),
+                            Code::StoreMem | Code::StoreTemp => {
+                                let p = address!(a, step_a);
+                                each!(N, i => if TAIL {
+                                    S::store_part(p.add(i * S::LANES * 4), acc[i], parts[i])
+                                } else {
+                                    S::store(p.add(i * S::LANES * 4), acc[i])
+                                });
+                            }
+                            Code::StoreF16 => store_narrow!(2, narrow_f16, store_h_part, store_h, stream_h),
+                            Code::StoreBF16 => store_narrow!(2, narrow_bf16, store_h_part, store_h, stream_h),
+                            Code::Store16 => store_narrow!(2, narrow_16, store_h_part, store_h, stream_h),
+                            Code::Store8 => store_narrow!(1, narrow_8, store_b_part, store_b, store_b),
+                            Code::ReduceSumF => {
+                                let sum = (*frame.add(op.a as usize).cast::<Accumulator>()).lanes.as_mut_ptr().cast::<u8>();
+                                sum_f::<S, N, TAIL>(sum, &acc, &parts);
+                            }
+                            Code::ReduceMaxF => fold_num!(f32::NEG_INFINITY.to_bits(), S::max_num),
+                            Code::ReduceMinF => fold_num!(f32::INFINITY.to_bits(), S::min_num),
+                            Code::ReduceSumI => fold!(0, S::add_i),
+                            Code::ReduceMaxI => fold!(i32::MIN as u32, S::max_i),
+                            Code::ReduceMinI => fold!(i32::MAX as u32, S::min_i),
+                            Code::Prefetch => {
+                                let stride = (*frame.add(op.a as usize).cast::<Entry>()).row_stride;
+                                let p = address!(a, step_a).wrapping_offset(stride);
+                                let mut at = 0;
+                                while at < N * S::LANES * usize::from(op.step_a) {
+                                    S::prefetch(p.wrapping_add(at));
+                                    at += 64;
+                                }
+                            }
+                            $(Code::$unary => each!(N, i => acc[i] = lane::unary::<S>(UnaryFn::$unary, acc[i])),)*
+                            $(
+                                Code::$b_vec => {
+                                    let p = address!(a, step_a);
+                                    each!(N, i => acc[i] = lane::binary::<S>(BinaryFn::$b, acc[i], vector!(p, i)));
+                                }
+                                Code::$b_word => {
+                                    let w = word!(a);
+                                    each!(N, i => acc[i] = lane::binary::<S>(BinaryFn::$b, acc[i], w));
+                                }
+                            )*
+                            $(
+                                Code::$r_vec => {
+                                    let p = address!(a, step_a);
+                                    each!(N, i => acc[i] = lane::binary::<S>(BinaryFn::$r, vector!(p, i), acc[i]));
+                                }
+                                Code::$r_word => {
+                                    let w = word!(a);
+                                    each!(N, i => acc[i] = lane::binary::<S>(BinaryFn::$r, w, acc[i]));
+                                }
+                            )*
+                            $(Code::$c => each!(N, i => acc[i] = lane::convert::<S>($conversion, acc[i])),)*
+                            $(
+                                Code::$n_load => {
+                                    let p = address!(a, step_a);
+                                    each!(N, i => acc[i] = S::$widen(narrow_vector!($load, $part, $size, p, i)));
+                                }
+                                Code::$n_widen => {
+                                    let p = address!(a, step_a);
+                                    let temp = address!(b, step_b);
+                                    each!(N, i => S::store(
+                                        temp.add(i * S::LANES * 4),
+                                        S::$widen(narrow_vector!($load, $part, $size, p, i)),
+                                    ));
+                                }
+                            )*
+                            $(
+                                Code::$l_vec => whole_only!({
+                                    let x = address!(a, step_a);
+                                    let y = address!(b, step_b);
+                                    each!(N, i => acc[i] = lane::binary::<S>(BinaryFn::$l, vector!(x, i), vector!(y, i)));
+                                }),
+                                Code::$l_word => whole_only!({
+                                    let x = address!(a, step_a);
+                                    let w = word!(b);
+                                    each!(N, i => acc[i] = lane::binary::<S>(BinaryFn::$l, vector!(x, i), w));
+                                }),
+                            )*
+                            $($(
+                                Code::$fused => whole_only!({
+                                    let x = prepare!($fa, a, step_a);
+                                    let y = prepare!($ga, b, step_b);
+                                    each!(N, i => {
+                                        let v = lane::binary::<S>(BinaryFn::$f, acc[i], value!($fa, x, i));
+                                        acc[i] = lane::binary::<S>(BinaryFn::$g, v, value!($ga, y, i));
+                                    });
+                                }),
+                            )*)*
+                        }
+                    };
+                }
+                functions!(execute);
+            }
+            col += N * S::LANES;
+            if TAIL || col >= to {
+                break;
+            }
+        }
+    }
+}
+
+/// Adds a chunk to the 16 partial sums of a row, in the order that [`super::ReduceFn`] lays down: vectors of 16 lanes in
+/// groups of four, of which a missing one counts as zero.
+///
+/// # Safety
+/// The processor has the instruction set `S`; `sums` points to 16 lanes.
+#[inline(always)]
+unsafe fn sum_f<S: Simd, const N: usize, const TAIL: bool>(sums: *mut u8, acc: &[S::V; N], parts: &[S::Part; N]) {
+    // SAFETY: the caller vouches for the instruction set and the sums.
+    unsafe {
+        let zero = S::splat(0);
+        // The vectors that make up 16 lanes.
+        let wide = 16 / S::LANES;
+        let mut values = [zero; 8];
+        each!(N, i => values[i] = if TAIL { S::keep(parts[i], acc[i], zero) } else { acc[i] });
+        macro_rules! group {
+            ($first:expr, $part:expr) => {
+                if $part < wide && $first + $part < N {
+                    let v =
+                        |j: usize| if $first + $part + j * wide < N { values[$first + $part + j * wide] } else { zero };
+                    let sum = S::add_f(S::add_f(v(0), v(1)), S::add_f(v(2), v(3)));
+                    let place = sums.add($part * S::LANES * 4);
+                    S::store(place, S::add_f(S::load(place), sum));
+                }
+            };
+        }
+        group!(0, 0);
+        group!(0, 1);
+        if wide == 1 {
+            // Sixteen lanes each: eight vectors are two groups.
+            group!(4, 0);
+        }
+    }
+}
+
+/// What comes before a pass: the prologue, and reductions at their start.
+///
+/// # Safety
+/// The processor has the instruction set `S`; the frame is valid, and so is column 0 of its memory operands.
+#[inline(always)]
+pub(super) unsafe fn before<S: Simd>(phase: &CompiledPhase, frame: *mut u8) {
+    // SAFETY: the caller vouches for instruction set, frame and memory; offsets were made for this frame.
+    unsafe {
+        rows::<S>(&phase.prologue, frame);
+        for reduction in &phase.reductions {
+            let state = &mut *frame.add(reduction.accumulator as usize).cast::<Accumulator>();
+            let start = S::splat(reduction.f.identity());
+            for place in state.lanes.chunks_exact_mut(S::LANES) {
+                S::store(place.as_mut_ptr().cast(), start);
+            }
+            state.nan = false;
+        }
+    }
+}
+
+/// What comes after a pass: results of reductions, and the epilogue.
+///
+/// # Safety
+/// As for [`before`], which has been called.
+#[inline(always)]
+pub(super) unsafe fn after<S: Simd>(phase: &CompiledPhase, frame: *mut u8) {
+    // SAFETY: the caller vouches for instruction set, frame and memory; offsets were made for this frame.
+    unsafe {
+        for reduction in &phase.reductions {
+            let state = &*frame.add(reduction.accumulator as usize).cast::<Accumulator>();
+            let result = if state.nan { f32::NAN.to_bits() } else { fold::<S>(reduction.f, &state.lanes) };
+            *frame.add(reduction.slot as usize).cast::<u32>() = result;
+        }
+        rows::<S>(&phase.epilogue, frame);
+    }
+}
+
+/// Folds 16 lanes in halves.
+///
+/// # Safety
+/// The processor has the instruction set `S`.
+#[inline(always)]
+unsafe fn fold<S: Simd>(f: ReduceFn, lanes: &[u32; 16]) -> u32 {
+    // SAFETY: the caller vouches for the instruction set; vectors are loaded from within the lanes.
+    unsafe {
+        macro_rules! by {
+            ($f:expr) => {{
+                let low = S::load(lanes.as_ptr().cast());
+                let v = if S::LANES == 16 {
+                    $f(low, S::down::<8>(low))
+                } else {
+                    $f(low, S::load(lanes[8..].as_ptr().cast()))
+                };
+                let v = $f(v, S::down::<4>(v));
+                let v = $f(v, S::down::<2>(v));
+                S::first($f(v, S::down::<1>(v)))
+            }};
+        }
+        match f {
+            ReduceFn::SumF => by!(S::add_f),
+            ReduceFn::MaxF => by!(S::max_num),
+            ReduceFn::MinF => by!(S::min_num),
+            ReduceFn::SumI => by!(S::add_i),
+            ReduceFn::MaxI => by!(S::max_i),
+            ReduceFn::MinI => by!(S::min_i),
+        }
+    }
+}
+
+/// Runs instructions on row scalars.
+///
+/// # Safety
+/// The processor has the instruction set `S`; the frame is valid, and so is column 0 of its memory operands.
+#[inline(always)]
+unsafe fn rows<S: Simd>(ops: &[RowOp], frame: *mut u8) {
+    // SAFETY: the caller vouches for instruction set, frame and memory; offsets in the code were made for this frame.
+    unsafe {
+        let word = |offset: u32| frame.add(offset as usize).cast::<u32>();
+        let base = |entry: u32| (*frame.add(entry as usize).cast::<Entry>()).base;
+        for op in ops {
+            match *op {
+                RowOp::Load { to, entry, dtype } => *word(to) = load_element(base(entry), dtype),
+                RowOp::Store { entry, dtype, from } => store_element(base(entry), dtype, *word(from)),
+                RowOp::Unary { to, f, from } => *word(to) = S::first(lane::unary::<S>(f, S::splat(*word(from)))),
+                RowOp::Binary { to, f, a, b } => {
+                    *word(to) = S::first(lane::binary::<S>(f, S::splat(*word(a)), S::splat(*word(b))));
+                }
+                RowOp::Convert { to, conversion, from } => {
+                    *word(to) = S::first(lane::convert::<S>(conversion, S::splat(*word(from))));
+                }
+            }
+        }
+    }
+}
+
+/// One element as the bits of a lane.
+///
+/// # Safety
+/// `p` is valid for one element.
+#[inline(always)]
+unsafe fn load_element(p: *const u8, dtype: DType) -> u32 {
+    // SAFETY: the caller vouches for the element.
+    unsafe {
+        match dtype {
+            DType::F16 => convert::f16_to_f32(p.cast::<u16>().read_unaligned()).to_bits(),
+            DType::BF16 => convert::bf16_to_f32(p.cast::<u16>().read_unaligned()).to_bits(),
+            DType::I8 => p.cast::<i8>().read() as u32,
+            DType::U8 | DType::Bool => p.read().into(),
+            DType::I16 => p.cast::<i16>().read_unaligned() as u32,
+            DType::U16 => p.cast::<u16>().read_unaligned().into(),
+            _ => p.cast::<u32>().read_unaligned(),
+        }
+    }
+}
+
+/// The bits of a lane as one element.
+///
+/// # Safety
+/// `p` is valid for one element.
+#[inline(always)]
+unsafe fn store_element(p: *mut u8, dtype: DType, bits: u32) {
+    // SAFETY: the caller vouches for the element.
+    unsafe {
+        match dtype {
+            DType::F16 => p.cast::<u16>().write_unaligned(convert::f32_to_f16(f32::from_bits(bits))),
+            DType::BF16 => p.cast::<u16>().write_unaligned(convert::f32_to_bf16(f32::from_bits(bits))),
+            _ => match dtype.size() {
+                1 => p.write(bits as u8),
+                2 => p.cast::<u16>().write_unaligned(bits as u16),
+                _ => p.cast::<u32>().write_unaligned(bits),
+            },
+        }
+    }
+}

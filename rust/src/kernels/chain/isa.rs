@@ -1,0 +1,118 @@
+//! The interpreter instantiated for each instruction set.
+
+use super::code::Op;
+use super::compile::CompiledPhase;
+use super::interpret;
+use crate::kernels::Isa;
+#[cfg(target_arch = "x86_64")]
+use crate::kernels::simd::{Avx2, Avx512};
+use crate::kernels::simd::{Generic, Simd};
+
+/// Runs a pass over the columns `from..to`; see [`interpret::pass`].
+pub(super) type Pass = unsafe fn(code: *const Op, frame: *mut u8, from: usize, to: usize);
+
+/// Everything that depends on the instruction set.
+pub(super) struct Kernels {
+    /// Columns of one vector.
+    pub lanes: usize,
+    /// Base 2 logarithm of the vectors in the largest chunk.
+    pub largest: usize,
+    /// Run whole chunks of 1, 2, 4 and 8 vectors; the smaller ones serve rows that are as short.
+    whole: [Pass; 4],
+    /// Run what is left of a row in one chunk of 1, 2, 4 or 8 vectors.
+    tail: [Pass; 4],
+    /// See [`interpret::before`].
+    pub before: unsafe fn(phase: &CompiledPhase, frame: *mut u8),
+    /// See [`interpret::after`].
+    pub after: unsafe fn(phase: &CompiledPhase, frame: *mut u8),
+}
+
+macro_rules! kernels {
+    ($isa:ident, $simd:ident, $largest:literal $(, $features:literal)?) => {
+        mod $isa {
+            use super::*;
+
+            $(#[target_feature(enable = $features)])?
+            unsafe fn whole<const N: usize>(code: *const Op, frame: *mut u8, from: usize, to: usize) {
+                // SAFETY: passed on to the caller.
+                unsafe { interpret::pass::<$simd, N, false>(code, frame, from, to) }
+            }
+
+            $(#[target_feature(enable = $features)])?
+            unsafe fn tail<const N: usize>(code: *const Op, frame: *mut u8, from: usize, to: usize) {
+                // SAFETY: passed on to the caller.
+                unsafe { interpret::pass::<$simd, N, true>(code, frame, from, to) }
+            }
+
+            $(#[target_feature(enable = $features)])?
+            unsafe fn before(phase: &CompiledPhase, frame: *mut u8) {
+                // SAFETY: passed on to the caller.
+                unsafe { interpret::before::<$simd>(phase, frame) }
+            }
+
+            $(#[target_feature(enable = $features)])?
+            unsafe fn after(phase: &CompiledPhase, frame: *mut u8) {
+                // SAFETY: passed on to the caller.
+                unsafe { interpret::after::<$simd>(phase, frame) }
+            }
+
+            /// Vectors of the chunk at each place in the tables; the last ones repeat where the largest is smaller.
+            const fn vectors(place: u32) -> usize {
+                if place < $largest { 1 << place } else { 1 << $largest }
+            }
+
+            pub static KERNELS: Kernels = Kernels {
+                lanes: $simd::LANES,
+                largest: $largest,
+                whole: [whole::<{ vectors(0) }>, whole::<{ vectors(1) }>, whole::<{ vectors(2) }>, whole::<{ vectors(3) }>],
+                tail: [tail::<{ vectors(0) }>, tail::<{ vectors(1) }>, tail::<{ vectors(2) }>, tail::<{ vectors(3) }>],
+                before,
+                after,
+            };
+        }
+    };
+}
+
+// Eight vectors in the largest chunk: 4 lose half to dispatch, 16 spill and take three times as long.
+#[cfg(target_arch = "x86_64")]
+kernels!(avx512, Avx512, 3, "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c");
+#[cfg(target_arch = "x86_64")]
+kernels!(avx2, Avx2, 3, "avx2,fma,f16c");
+// Its vectors have 16 lanes: the chunk is that of AVX2.
+kernels!(generic, Generic, 2);
+
+impl Kernels {
+    pub fn of(isa: Isa) -> &'static Self {
+        match isa {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => &avx512::KERNELS,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => &avx2::KERNELS,
+            _ => &generic::KERNELS,
+        }
+    }
+
+    /// How to pass over rows of `cols` columns: whole chunks up to a column, then the tail.
+    pub fn plan(&self, cols: usize) -> Plan {
+        let chunk = self.lanes << self.largest;
+        // The number of vectors in a chunk, as a place in the tables.
+        let place = |cols: usize| cols.div_ceil(self.lanes).next_power_of_two().trailing_zeros() as usize;
+        let (whole, size) = if cols < chunk && cols.is_power_of_two() && cols >= self.lanes {
+            (self.whole[place(cols)], cols)
+        } else {
+            (self.whole[self.largest], chunk)
+        };
+        let split = cols / size * size;
+        Plan { whole, split, tail: self.tail[place(cols - split).min(3)], cols }
+    }
+}
+
+/// How to pass over a row.
+pub(super) struct Plan {
+    /// For the columns before `split`, if there are any.
+    pub whole: Pass,
+    pub split: usize,
+    /// For the columns from `split` on, if there are any.
+    pub tail: Pass,
+    pub cols: usize,
+}

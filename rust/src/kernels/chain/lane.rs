@@ -1,0 +1,71 @@
+//! What each function of the program means on vectors. A new function is an arm here and a line in [`super::code`].
+
+use super::{BinaryFn, Conversion, UnaryFn};
+use crate::kernels::simd::{self, Simd};
+
+/// `f(x)`.
+///
+/// # Safety
+/// The processor has the instruction set `S`.
+#[inline(always)]
+pub(super) unsafe fn unary<S: Simd>(f: UnaryFn, x: S::V) -> S::V {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe {
+        match f {
+            UnaryFn::NegF => simd::neg_f::<S>(x),
+            UnaryFn::AbsF => S::and(x, S::splat(0x7fff_ffff)),
+            UnaryFn::ExpF => simd::exp_f::<S>(x),
+            UnaryFn::RecipF => S::div_f(S::splat(1f32.to_bits()), x),
+            UnaryFn::SqrtF => S::sqrt_f(x),
+            UnaryFn::NegI => simd::neg_i::<S>(x),
+            UnaryFn::AbsI => simd::abs_i::<S>(x),
+        }
+    }
+}
+
+/// `f(a, b)`.
+///
+/// # Safety
+/// The processor has the instruction set `S`.
+#[inline(always)]
+pub(super) unsafe fn binary<S: Simd>(f: BinaryFn, a: S::V, b: S::V) -> S::V {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe {
+        match f {
+            BinaryFn::AddF => S::add_f(a, b),
+            BinaryFn::SubF => S::sub_f(a, b),
+            BinaryFn::MulF => S::mul_f(a, b),
+            BinaryFn::DivF => S::div_f(a, b),
+            BinaryFn::MaxF => simd::max_f::<S>(a, b),
+            BinaryFn::MinF => simd::min_f::<S>(a, b),
+            BinaryFn::AddI => S::add_i(a, b),
+            BinaryFn::SubI => S::sub_i(a, b),
+            BinaryFn::MulI => S::mul_i(a, b),
+            BinaryFn::DivI => S::div_i(a, b),
+            BinaryFn::MaxI => S::max_i(a, b),
+            BinaryFn::MinI => S::min_i(a, b),
+        }
+    }
+}
+
+/// `conversion(x)`.
+///
+/// # Safety
+/// The processor has the instruction set `S`.
+#[inline(always)]
+pub(super) unsafe fn convert<S: Simd>(conversion: Conversion, x: S::V) -> S::V {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe {
+        match conversion {
+            Conversion::RoundF16 => S::widen_f16(S::narrow_f16(x)),
+            Conversion::RoundBF16 => S::widen_bf16(S::narrow_bf16(x)),
+            Conversion::I32ToF32 => S::i32_to_f32(x),
+            Conversion::F32ToI32(rounding) => simd::f32_to_i32::<S>(rounding, x),
+            Conversion::WrapI8 => S::sra::<24>(S::shl::<24>(x)),
+            Conversion::WrapI16 => S::sra::<16>(S::shl::<16>(x)),
+            Conversion::WrapU8 => S::and(x, S::splat(0xff)),
+            Conversion::WrapU16 => S::and(x, S::splat(0xffff)),
+            Conversion::ToBool => S::select(S::eq_i(x, S::splat(0)), x, S::splat(1)),
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Each instruction by itself, at lengths around vectors and chunks.
+
+use super::*;
+use crate::kernels::chain::{BinaryFn, Conversion, Dst, ReduceFn, RowInst, RowSrc, Src, UnaryFn};
+use crate::program::Rounding;
+
+const UNARY: [UnaryFn; 7] =
+    [UnaryFn::NegF, UnaryFn::AbsF, UnaryFn::ExpF, UnaryFn::RecipF, UnaryFn::SqrtF, UnaryFn::NegI, UnaryFn::AbsI];
+
+const BINARY: [BinaryFn; 12] = [
+    BinaryFn::AddF,
+    BinaryFn::SubF,
+    BinaryFn::MulF,
+    BinaryFn::DivF,
+    BinaryFn::MaxF,
+    BinaryFn::MinF,
+    BinaryFn::AddI,
+    BinaryFn::SubI,
+    BinaryFn::MulI,
+    BinaryFn::DivI,
+    BinaryFn::MaxI,
+    BinaryFn::MinI,
+];
+
+const CONVERSIONS: [Conversion; 15] = [
+    Conversion::RoundF16,
+    Conversion::RoundBF16,
+    Conversion::I32ToF32,
+    Conversion::F32ToI32(Rounding::None),
+    Conversion::F32ToI32(Rounding::Rint),
+    Conversion::F32ToI32(Rounding::Round),
+    Conversion::F32ToI32(Rounding::Floor),
+    Conversion::F32ToI32(Rounding::Ceil),
+    Conversion::F32ToI32(Rounding::Trunc),
+    Conversion::F32ToI32(Rounding::Odd),
+    Conversion::WrapI8,
+    Conversion::WrapI16,
+    Conversion::WrapU8,
+    Conversion::WrapU16,
+    Conversion::ToBool,
+];
+
+const REDUCTIONS: [(ReduceFn, DType); 6] = [
+    (ReduceFn::SumF, DType::F32),
+    (ReduceFn::MaxF, DType::F32),
+    (ReduceFn::MinF, DType::F32),
+    (ReduceFn::SumI, DType::I32),
+    (ReduceFn::MaxI, DType::I32),
+    (ReduceFn::MinI, DType::I32),
+];
+
+const DTYPES: [DType; 10] = [
+    DType::F32,
+    DType::F16,
+    DType::BF16,
+    DType::I8,
+    DType::I16,
+    DType::I32,
+    DType::U8,
+    DType::U16,
+    DType::U32,
+    DType::Bool,
+];
+
+/// The type that a function reads.
+fn reads(f: BinaryFn) -> DType {
+    match f {
+        BinaryFn::AddF | BinaryFn::SubF | BinaryFn::MulF | BinaryFn::DivF | BinaryFn::MaxF | BinaryFn::MinF => {
+            DType::F32
+        }
+        _ => DType::I32,
+    }
+}
+
+/// Two rows with gaps, filled; the last operand is the result.
+fn case(dtypes: &[DType], cols: usize, gap: usize) -> Case {
+    let mut operands: Vec<_> = dtypes.iter().map(|&dtype| Operand::new(dtype, 2, cols, gap, gap)).collect();
+    let last = operands.len() - 1;
+    for (seed, operand) in operands[..last].iter_mut().enumerate() {
+        fill(operand, 2, cols, Values::Hard, seed * 37);
+    }
+    Case { rows: 2, cols, operands, scalars: vec![3.25f32.to_bits(), 7] }
+}
+
+#[test]
+fn every_unary_function_does_what_it_says() {
+    for f in UNARY {
+        let dtype = if matches!(f, UnaryFn::NegI | UnaryFn::AbsI) { DType::I32 } else { DType::F32 };
+        let program = chain(&[dtype; 2], &[Inst::Load(Src::Mem(0)), Inst::Unary(f), Inst::Store(Dst::Mem(1))]);
+        for cols in SIZES {
+            case(&[dtype; 2], cols, 0).check(&program);
+            case(&[dtype; 2], cols, 4).check(&program);
+        }
+    }
+}
+
+#[test]
+fn every_binary_function_takes_every_source_on_either_side() {
+    for f in BINARY {
+        let dtype = reads(f);
+        let scalar = if dtype.is_float() { 0 } else { 1 };
+        let constant = if dtype.is_float() { (-0.75f32).to_bits() } else { -3i32 as u32 };
+        for src in [Src::Mem(1), Src::Temp(0), Src::RowBuf(0), Src::Slot(0), Src::Scalar(scalar), Src::Const(constant)]
+        {
+            for op in [Inst::Binary(f, src), Inst::BinaryRev(f, src)] {
+                let body = [
+                    Inst::Load(Src::Mem(1)),
+                    Inst::Store(Dst::Temp(0)),
+                    Inst::Store(Dst::RowBuf(0)),
+                    Inst::Load(Src::Mem(0)),
+                    op,
+                    Inst::Store(Dst::Mem(2)),
+                ];
+                let mut program = chain(&[dtype; 3], &body);
+                (program.temps, program.row_bufs, program.slots) = (1, 1, 1);
+                program.phases[0].prologue = vec![RowInst::Load { slot: 0, mem: 1 }];
+                for cols in [1, 16, 33, 129] {
+                    case(&[dtype; 3], cols, 8).check(&program);
+                }
+                // Without anything that belongs to rows, so that the region is one long row.
+                if let Src::Mem(_) | Src::Scalar(_) | Src::Const(_) = src {
+                    let program = chain(&[dtype; 3], &[Inst::Load(Src::Mem(0)), op, Inst::Store(Dst::Mem(2))]);
+                    for cols in SIZES {
+                        case(&[dtype; 3], cols, 0).check(&program);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn narrow_operands_of_binary_functions_are_widened() {
+    for dtype in DTYPES {
+        let f = if dtype.is_float() { BinaryFn::SubF } else { BinaryFn::SubI };
+        let wide = if dtype.is_float() { DType::F32 } else { DType::I32 };
+        for op in [Inst::Binary(f, Src::Mem(1)), Inst::BinaryRev(f, Src::Mem(1))] {
+            let dtypes = [dtype, dtype, wide];
+            let program = chain(&dtypes, &[Inst::Load(Src::Mem(0)), op, Inst::Store(Dst::Mem(2))]);
+            for cols in SIZES {
+                case(&dtypes, cols, 0).check(&program);
+                case(&dtypes, cols, 2).check(&program);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_conversion_does_what_it_says() {
+    for conversion in CONVERSIONS {
+        let (from, to) = match conversion {
+            Conversion::RoundF16 | Conversion::RoundBF16 => (DType::F32, DType::F32),
+            Conversion::I32ToF32 => (DType::I32, DType::F32),
+            Conversion::F32ToI32(_) => (DType::F32, DType::I32),
+            _ => (DType::I32, DType::I32),
+        };
+        let body = [Inst::Load(Src::Mem(0)), Inst::Convert(conversion), Inst::Store(Dst::Mem(1))];
+        for cols in SIZES {
+            case(&[from, to], cols, 0).check(&chain(&[from, to], &body));
+        }
+    }
+}
+
+#[test]
+fn every_element_type_is_read_and_written() {
+    for from in DTYPES {
+        for to in DTYPES {
+            if from.is_float() != to.is_float() {
+                continue;
+            }
+            let program = chain(&[from, to], &[Inst::Load(Src::Mem(0)), Inst::Store(Dst::Mem(1))]);
+            for cols in SIZES {
+                case(&[from, to], cols, 0).check(&program);
+                case(&[from, to], cols, 3).check(&program);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_reduction_follows_its_order() {
+    for (f, dtype) in REDUCTIONS {
+        let mut program = chain(&[dtype; 2], &[Inst::Load(Src::Mem(0)), Inst::Reduce(f, 0)]);
+        program.slots = 1;
+        program.phases[0].epilogue = vec![RowInst::Store { mem: 1, src: RowSrc::Slot(0) }];
+        for cols in SIZES.into_iter().chain([0, 256, 1000]) {
+            let mut case = case(&[dtype; 2], cols, 4);
+            case.operands[1] = Operand::new(dtype, 2, 1, 0, 0);
+            for values in [Values::Hard, Values::Tame] {
+                fill(&mut case.operands[0], 2, cols, values, 0);
+                case.check_columns(&program, 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn pairs_of_cheap_functions_are_still_two_operations() {
+    let functions = [BinaryFn::AddF, BinaryFn::SubF, BinaryFn::MulF, BinaryFn::MaxF, BinaryFn::MinF];
+    let sources = [Src::Mem(1), Src::Const(0.3f32.to_bits())];
+    for f in functions {
+        for g in functions {
+            for (a, b) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+                let body = [
+                    Inst::Load(Src::Mem(0)),
+                    // Keeps the load from being the first of a pair.
+                    Inst::Unary(UnaryFn::AbsF),
+                    Inst::Binary(f, sources[a]),
+                    Inst::Binary(g, sources[b]),
+                    Inst::Store(Dst::Mem(2)),
+                ];
+                for cols in [8, 16, 64, 200] {
+                    let program = chain(&[DType::F32; 3], &body);
+                    case(&[DType::F32; 3], cols, 4).check(&program);
+                }
+            }
+        }
+        for src in sources {
+            let body = [Inst::Load(Src::Mem(0)), Inst::Binary(f, src), Inst::Store(Dst::Mem(2))];
+            case(&[DType::F32; 3], 128, 0).check(&chain(&[DType::F32; 3], &body));
+        }
+    }
+}

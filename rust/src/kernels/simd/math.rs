@@ -1,0 +1,106 @@
+//! Functions of one or two lanes that take more than one instruction, written once for all instruction sets.
+
+use super::Simd;
+use crate::program::Rounding;
+
+/// Constants of [`exp_f`]: the polynomial is the minimax of degree 6 over +-ln(2)/2 with the error measured in units in the
+/// last place of the result and the constant term fixed at 1 (so that `exp(0)` is 1).
+mod exp {
+    pub const LOW: f32 = -104.0; // exp is below half the smallest subnormal
+    pub const HIGH: f32 = 89.0; // exp is beyond the largest finite number
+    pub const LOG2_E: f32 = std::f32::consts::LOG2_E;
+    /// 1.5 * 2^23: adding it leaves an integer in the low bits.
+    pub const MAGIC: f32 = 12_582_912.0;
+    pub const LN2_HIGH: f32 = std::f32::consts::LN_2;
+    pub const LN2_LOW: f32 = -1.904_654_3e-9;
+    pub const COEFFICIENTS: [f32; 6] = [1.0, 0.499_999_9, 0.166_664_48, 0.041_668_538, 0.008_373_2, 0.001_381_586_7];
+}
+
+/// `-x`.
+#[inline(always)]
+pub(crate) unsafe fn neg_f<S: Simd>(x: S::V) -> S::V {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe { S::xor(x, S::splat(0x8000_0000)) }
+}
+
+/// `-x`, wrapping.
+#[inline(always)]
+pub(crate) unsafe fn neg_i<S: Simd>(x: S::V) -> S::V {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe { S::sub_i(S::splat(0), x) }
+}
+
+/// `|x|`, wrapping.
+#[inline(always)]
+pub(crate) unsafe fn abs_i<S: Simd>(x: S::V) -> S::V {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe { S::max_i(x, neg_i::<S>(x)) }
+}
+
+/// The larger; NaN if either is; +0 above -0.
+#[inline(always)]
+pub(crate) unsafe fn max_f<S: Simd>(a: S::V, b: S::V) -> S::V {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe { S::select(S::unordered_f(a, b), S::splat(f32::NAN.to_bits()), S::max_num(a, b)) }
+}
+
+/// The smaller; NaN if either is; -0 below +0.
+#[inline(always)]
+pub(crate) unsafe fn min_f<S: Simd>(a: S::V, b: S::V) -> S::V {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe { S::select(S::unordered_f(a, b), S::splat(f32::NAN.to_bits()), S::min_num(a, b)) }
+}
+
+/// `exp(x)`: `x = n ln 2 + r`, a polynomial in `r`, times `2^n`.
+#[inline(always)]
+pub(crate) unsafe fn exp_f<S: Simd>(x: S::V) -> S::V {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe {
+        let c = |value: f32| S::splat(value.to_bits());
+        let x = S::clamp_f(x, c(exp::LOW), c(exp::HIGH));
+        let n = S::sub_f(S::fma_f(x, c(exp::LOG2_E), c(exp::MAGIC)), c(exp::MAGIC));
+        let r = S::fma_f(n, c(-exp::LN2_HIGH), x);
+        let r = S::fma_f(n, c(-exp::LN2_LOW), r);
+        let [c1, c2, c3, c4, c5, c6] = exp::COEFFICIENTS;
+        let p = S::fma_f(c(c6), r, c(c5));
+        let p = S::fma_f(p, r, c(c4));
+        let p = S::fma_f(p, r, c(c3));
+        let p = S::fma_f(p, r, c(c2));
+        let p = S::fma_f(p, r, c(c1));
+        let p = S::fma_f(p, r, c(1.0));
+        S::scale_f(p, n)
+    }
+}
+
+/// binary32 to signed integer: rounds as asked, saturates, NaN becomes 0.
+#[inline(always)]
+pub(crate) unsafe fn f32_to_i32<S: Simd>(rounding: Rounding, x: S::V) -> S::V {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe {
+        let integral = match rounding {
+            Rounding::None | Rounding::Trunc => x,
+            Rounding::Rint => S::round_even_f(x),
+            Rounding::Floor | Rounding::Odd => S::floor_f(x),
+            Rounding::Ceil => S::ceil_f(x),
+            Rounding::Round => {
+                // The distance to the truncated value is exact; adding 0.5 first is not (0.49999997 would become 1).
+                let toward_zero = S::trunc_f(x);
+                let distance = S::and(S::sub_f(x, toward_zero), S::splat(0x7fff_ffff));
+                let sign = S::and(x, S::splat(0x8000_0000));
+                let one = S::or(S::splat(1f32.to_bits()), sign);
+                let away = S::add_f(toward_zero, one);
+                S::select(S::lt_f(distance, S::splat(0.5f32.to_bits())), toward_zero, away)
+            }
+        };
+        let result = S::f32_to_i32_raw(integral);
+        let result = if rounding == Rounding::Odd {
+            // The odd one of the two neighbours is the floor with its lowest bit set.
+            S::select(S::eq_f(integral, x), result, S::or(result, S::splat(1)))
+        } else {
+            result
+        };
+        let too_large = S::lt_f(S::splat(2_147_483_520f32.to_bits()), integral);
+        let result = S::select(too_large, S::splat(i32::MAX as u32), result);
+        S::select(S::unordered_f(x, x), S::splat(0), result)
+    }
+}

@@ -1,0 +1,326 @@
+//! `RegistrationHandle`: calling it is a launch. This is the path that must cost nothing.
+//!
+//! A launch creates no Python object, looks up no dictionary, and reads arguments where they lie: device tensors by their
+//! Rust type, torch tensors through the DLPack exchange API, everything else by the slower protocols of [`super::host`].
+#![allow(unsafe_code)] // vouches to the core for host addresses whose objects the argument tuple keeps alive
+
+use super::dtypes;
+use super::host::{HostArray, Keep, Role};
+use super::scalar;
+use super::shared::{Shared, detached, unless_raised};
+use super::tensor::{self, DeviceTensor};
+use super::trace;
+use crate::dtype::DType;
+use crate::program::{Dim, Param, ParamKind};
+use crate::worker::{HostTensor, Registration, Value};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyTuple};
+use pyo3::{PyTraverseError, PyVisit};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Launches that are expected to take longer than this run detached. Detaching and attaching again costs about 0.1 us
+/// when no other thread wants the interpreter, and up to a switch interval (5 ms) when one does.
+const ATTACHED_NS: u64 = 20_000;
+
+/// Arguments up to this number need no memory of their own.
+const INLINE_ARGS: usize = 8;
+
+/// A registered program. Calling it launches the program.
+#[pyclass(frozen, weakref, module = "pypto.runtime")]
+pub(super) struct RegistrationHandle {
+    shared: Arc<Shared>,
+    registration: Arc<Registration>,
+    /// The `ChipWorker`, which must not be collected while a handle may launch on it.
+    owner: Py<PyAny>,
+    compiled: Py<PyAny>,
+    /// Which parameters a return-style call leaves out.
+    outputs: Box<[usize]>,
+    has_return: bool,
+    unregistered: AtomicBool,
+}
+
+impl RegistrationHandle {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        registration: Arc<Registration>,
+        owner: Py<PyAny>,
+        compiled: Py<PyAny>,
+        outputs: Vec<usize>,
+        has_return: bool,
+    ) -> Self {
+        let outputs = outputs.into_boxed_slice();
+        Self { shared, registration, owner, compiled, outputs, has_return, unregistered: AtomicBool::new(false) }
+    }
+
+    fn params(&self) -> &[Param] {
+        &self.registration.program().params
+    }
+
+    fn is_closed(&self) -> bool {
+        self.unregistered.load(Ordering::Relaxed) || !self.shared.core().is_open()
+    }
+
+    /// Launches with one argument for each parameter.
+    fn launch(&self, py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let params = self.params();
+        let mut inline = [const { Value::Bool(false) }; INLINE_ARGS];
+        let mut spilled = Vec::new();
+        let values = if params.len() <= INLINE_ARGS {
+            &mut inline[..params.len()]
+        } else {
+            spilled.resize_with(params.len(), || Value::Bool(false));
+            &mut spilled[..]
+        };
+        // Allocates only for arrays that are not read through the exchange API.
+        let mut keep = Vec::new();
+        for (position, (value, param)) in values.iter_mut().zip(params).enumerate() {
+            // SAFETY: the caller counted the arguments; a tuple does not change.
+            let arg = unsafe { args.get_borrowed_item_unchecked(position) };
+            *value = match (&param.kind, arg.cast_exact::<DeviceTensor>()) {
+                (ParamKind::Tensor { .. }, Ok(tensor)) => resident(tensor, position)?,
+                _ => read_argument(arg, param, position, &mut keep)?,
+            };
+        }
+        self.run(py, values)
+    }
+
+    fn run(&self, py: Python<'_>, values: &[Value<'_>]) -> PyResult<()> {
+        let mut session = self.shared.enter(py, "run")?;
+        let registration = &*self.registration;
+        let mut raised = None;
+        let result = if session.launch_estimate_ns(registration, values) <= ATTACHED_NS {
+            let mut poll = || {
+                let signals = py.check_signals();
+                // The estimate was wrong: give other threads their turn.
+                py.detach(|| {});
+                self.keep_going(signals, &mut raised)
+            };
+            // SAFETY: the argument tuple keeps the arrays alive, and they were read just now.
+            unsafe { session.launch(registration, values, &mut poll) }
+        } else {
+            detached(py, || {
+                let mut poll = || self.keep_going(Python::attach(|py| py.check_signals()), &mut raised);
+                // SAFETY: as above.
+                unsafe { session.launch(registration, values, &mut poll) }
+            })
+        };
+        drop(session);
+        trace::flush_mirror(py);
+        unless_raised(result, raised)
+    }
+
+    /// Whether a launch goes on; keeps the reason where it does not.
+    fn keep_going(&self, signals: PyResult<()>, raised: &mut Option<PyErr>) -> bool {
+        *raised = match signals {
+            Err(error) => Some(error),
+            Ok(()) if self.shared.is_stopping() => {
+                Some(PyRuntimeError::new_err("the launch was stopped: its ChipWorker is being closed at exit"))
+            }
+            Ok(()) => None,
+        };
+        raised.is_none()
+    }
+
+    /// Launches with outputs made here: zeros of the declared shapes, on the host.
+    fn launch_returning<'py>(&self, py: Python<'py>, args: &Bound<'py, PyTuple>) -> PyResult<Py<PyAny>> {
+        let params = self.params();
+        let mut outputs = Vec::with_capacity(self.outputs.len());
+        let mut inputs = args.iter();
+        let mut all = Vec::with_capacity(params.len());
+        for (index, param) in params.iter().enumerate() {
+            if self.outputs.contains(&index) {
+                let output = allocate_output(py, param)?;
+                outputs.push(output.clone());
+                all.push(output);
+            } else {
+                all.extend(inputs.next());
+            }
+        }
+        self.launch(py, &PyTuple::new(py, all)?)?;
+        match outputs.len() {
+            1 => Ok(outputs.remove(0).unbind()),
+            _ => Ok(PyTuple::new(py, outputs)?.into_any().unbind()),
+        }
+    }
+
+    #[cold]
+    fn closed_error(&self) -> PyErr {
+        PyRuntimeError::new_err(format!(
+            "RegistrationHandle has been unregistered (or its parent Worker was closed). Re-register {:?} with \
+             worker.register(...)",
+            self.registration.program().name
+        ))
+    }
+
+    #[cold]
+    fn count_error(&self, got: usize) -> PyErr {
+        let names = self.params().iter().map(|param| param.name.as_str()).collect::<Vec<_>>().join(", ");
+        let expected = self.params().len();
+        let returning =
+            if self.has_return { format!(" or {} (return)", expected - self.outputs.len()) } else { String::new() };
+        PyTypeError::new_err(format!(
+            "{} expects {expected} (in-place){returning} arguments, got {got}. Parameters: [{names}]",
+            self.registration.program().name
+        ))
+    }
+}
+
+#[pymethods]
+impl RegistrationHandle {
+    #[pyo3(signature = (*args, config = None))]
+    fn __call__(
+        &self,
+        py: Python<'_>,
+        args: &Bound<'_, PyTuple>,
+        config: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        if let Some(config) = config {
+            check_config(config)?;
+        }
+        if self.is_closed() {
+            return Err(self.closed_error());
+        }
+        let (given, all) = (args.len(), self.params().len());
+        if self.has_return && given == all - self.outputs.len() {
+            self.launch_returning(py, args)
+        } else if given == all {
+            self.launch(py, args)?;
+            Ok(py.None())
+        } else {
+            Err(self.count_error(given))
+        }
+    }
+
+    #[getter]
+    fn cid(&self) -> u64 {
+        self.registration.cid()
+    }
+
+    #[getter]
+    fn compiled(&self, py: Python<'_>) -> Py<PyAny> {
+        self.compiled.clone_ref(py)
+    }
+
+    #[getter]
+    fn worker(&self, py: Python<'_>) -> Py<PyAny> {
+        self.owner.clone_ref(py)
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.is_closed()
+    }
+
+    fn unregister(&self) {
+        self.unregistered.store(true, Ordering::Relaxed);
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exc))]
+    fn __exit__(&self, _exc: &Bound<'_, PyTuple>) {
+        self.unregister();
+    }
+
+    fn __repr__(&self) -> String {
+        let state = if self.is_closed() { ", closed" } else { "" };
+        format!("RegistrationHandle({:?}, cid={}{state})", self.registration.program().name, self.registration.cid())
+    }
+
+    /// pytest must not collect it although programs may call theirs `test_...`.
+    #[classattr]
+    fn __test__() -> bool {
+        false
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.owner)?;
+        visit.call(&self.compiled)
+    }
+}
+
+/// A device tensor as an argument. Apart from the rest, so that the way of a launch with resident tensors is short.
+#[inline(always)]
+fn resident<'a>(tensor: Borrowed<'a, '_, DeviceTensor>, position: usize) -> PyResult<Value<'a>> {
+    let py = tensor.py();
+    let tensor = tensor.get();
+    match tensor.resident() {
+        Some(resident) => {
+            Ok(Value::Resident { buffer: &resident.buffer, shape: tensor.extents(), dtype: tensor.element() })
+        }
+        None => {
+            let why = tensor::not_resident(tensor, py);
+            Err(PyValueError::new_err(format!("At position {position}: {why}")))
+        }
+    }
+}
+
+/// Reads an argument that is no device tensor. What the value points to lives as long as the argument and `keep`.
+fn read_argument<'a>(
+    arg: Borrowed<'a, '_, PyAny>,
+    param: &Param,
+    position: usize,
+    keep: &mut Vec<Keep>,
+) -> PyResult<Value<'a>> {
+    let role = Role::Argument(position, &param.name);
+    match param.kind {
+        ParamKind::Tensor { .. } => {
+            let HostArray { data, shape, dtype, writable, keep: kept } = HostArray::read(&arg, role)?;
+            keep.extend(kept);
+            Ok(Value::Host(HostTensor { data, shape, dtype, writable }))
+        }
+        // The value was fixed when the program was compiled.
+        ParamKind::Scalar { baked: true, dtype } => Ok(placeholder(dtype)),
+        ParamKind::Scalar { dtype, .. } => scalar::read(&arg, dtype, role),
+    }
+}
+
+/// A value of the right kind for a parameter whose value is ignored.
+fn placeholder(dtype: DType) -> Value<'static> {
+    match dtype.kind() {
+        crate::dtype::DTypeKind::Float => Value::Float(0.0),
+        crate::dtype::DTypeKind::Bool => Value::Bool(false),
+        _ => Value::Int(0),
+    }
+}
+
+fn allocate_output<'py>(py: Python<'py>, param: &Param) -> PyResult<Bound<'py, PyAny>> {
+    let ParamKind::Tensor { dtype, dims, .. } = &param.kind else {
+        return Err(PyValueError::new_err(format!("the output {:?} is no tensor", param.name)));
+    };
+    let mut extents = Vec::with_capacity(dims.len());
+    for dim in dims {
+        match dim {
+            Dim::Const(extent) => extents.push(*extent),
+            Dim::Symbol(_) => {
+                return Err(PyValueError::new_err(format!(
+                    "the output {:?} has a dynamic dimension, so it cannot be allocated for you: pass all tensors \
+                     explicitly",
+                    param.name
+                )));
+            }
+        }
+    }
+    let keywords = PyDict::new(py);
+    keywords.set_item(pyo3::intern!(py, "dtype"), dtypes::to_torch(py, *dtype)?)?;
+    py.import("torch")?.call_method(pyo3::intern!(py, "zeros"), (extents,), Some(&keywords))
+}
+
+/// A launch takes `config=RunConfig(...)`. Nothing in it changes a launch on the simulated chip, but another object is a
+/// mistake that must not pass unseen.
+fn check_config(config: &Bound<'_, PyAny>) -> PyResult<()> {
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let py = config.py();
+    let class = CLASS.get_or_try_init(py, || {
+        Ok::<_, PyErr>(py.import("pypto.runtime.run_config")?.getattr("RunConfig")?.unbind())
+    })?;
+    if config.is_instance(class.bind(py))? {
+        return Ok(());
+    }
+    Err(PyTypeError::new_err(format!("config must be a RunConfig, got {}", super::numbers::type_name(config))))
+}

@@ -1,0 +1,229 @@
+//! Host arrays as the runtime sees them: pointer, shape, element type, and whether they may be written.
+//!
+//! Every array is checked here for what the device cannot work with (another device's memory, gaps between elements, an
+//! element type without a counterpart); whether it fits a parameter is the worker's business.
+
+use super::dlpack::{BufferTensor, CapsuleTensor, DlTensor, ExchangeApi};
+use crate::dtype::DType;
+use crate::shape::{MAX_RANK, Shape};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+use std::fmt;
+
+/// What an array is for, in messages.
+#[derive(Clone, Copy)]
+pub(super) enum Role<'a> {
+    /// The argument of a launch at this position, for the parameter of this name.
+    Argument(usize, &'a str),
+    /// A named argument of a method.
+    Named(&'a str),
+}
+
+impl fmt::Display for Role<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Role::Argument(position, name) => write!(f, "at position {position} (parameter '{name}')"),
+            Role::Named(name) => write!(f, "'{name}'"),
+        }
+    }
+}
+
+/// A row-major array in memory that the CPU can read. Valid while the object it was read from is alive and unchanged.
+pub(super) struct HostArray {
+    pub(super) data: *mut u8,
+    pub(super) shape: Shape,
+    pub(super) dtype: DType,
+    pub(super) writable: bool,
+    /// What else must live as long as the pointer is used.
+    pub(super) keep: Option<Keep>,
+}
+
+/// What owns the memory of an array beside the object itself.
+#[expect(dead_code, reason = "held only to be dropped after the memory was used")]
+pub(super) enum Keep {
+    Capsule(Py<PyAny>),
+    Buffer(BufferTensor),
+}
+
+/// How objects of one type are read.
+#[derive(Clone, Copy)]
+enum Protocol {
+    Exchange(&'static ExchangeApi),
+    Buffer,
+    Capsule,
+    None,
+}
+
+impl Protocol {
+    /// How objects of `ty` are read. The first few types of a process are remembered: programs use one or two.
+    fn of(ty: &Bound<'_, PyType>) -> Self {
+        static SEEN: [PyOnceLock<(Py<PyType>, Protocol)>; 8] = [const { PyOnceLock::new() }; 8];
+        let py = ty.py();
+        for slot in &SEEN {
+            match slot.get(py) {
+                Some((seen, protocol)) if seen.is(ty) => return *protocol,
+                Some(_) => {}
+                None => {
+                    let protocol = Self::probe(ty);
+                    // Another thread may have filled the slot meanwhile; then this type is probed again next time.
+                    let _ = slot.set(py, (ty.clone().unbind(), protocol));
+                    return protocol;
+                }
+            }
+        }
+        Self::probe(ty)
+    }
+
+    fn probe(ty: &Bound<'_, PyType>) -> Self {
+        let has = |name: &str| ty.hasattr(name).unwrap_or(false);
+        if let Some(api) = ExchangeApi::of_type(ty) {
+            Protocol::Exchange(api)
+        } else if has("__array_interface__") {
+            Protocol::Buffer
+        } else if has("__dlpack__") {
+            Protocol::Capsule
+        } else {
+            Protocol::None
+        }
+    }
+}
+
+impl HostArray {
+    /// Whether objects of this type are arrays at all.
+    pub(super) fn is_array(object: &Bound<'_, PyAny>) -> bool {
+        !matches!(Protocol::of(&object.get_type()), Protocol::None)
+    }
+
+    /// Reads `object`: a torch tensor, a numpy array, or anything else that speaks DLPack.
+    ///
+    /// # Errors
+    /// `TypeError` for an object that is no array or has an element type that the device does not know; `ValueError` for
+    /// an array that is not on the CPU, not contiguous, or of too many dimensions.
+    pub(super) fn read(object: &Bound<'_, PyAny>, role: Role<'_>) -> PyResult<Self> {
+        match Protocol::of(&object.get_type()) {
+            Protocol::Exchange(api) => match api.describe(object) {
+                Ok(tensor) => Self::from_dlpack(&tensor, object, role),
+                Err(error) => Err(unreadable(object, role, error)),
+            },
+            Protocol::Buffer => match BufferTensor::request(object) {
+                Ok(buffer) => Self::from_buffer(buffer, object, role),
+                Err(error) => Err(unreadable(object, role, error)),
+            },
+            Protocol::Capsule => match CapsuleTensor::request(object) {
+                Ok(capsule) => {
+                    let mut array = Self::from_dlpack(capsule.tensor(), object, role)?;
+                    array.writable = !capsule.read_only();
+                    array.keep = Some(Keep::Capsule(capsule.into_capsule().unbind()));
+                    Ok(array)
+                }
+                Err(error) => Err(unreadable(object, role, error)),
+            },
+            Protocol::None => Err(not_an_array(object, role)),
+        }
+    }
+
+    fn from_dlpack(tensor: &DlTensor, object: &Bound<'_, PyAny>, role: Role<'_>) -> PyResult<Self> {
+        if !tensor.on_host() {
+            return Err(not_on_cpu(object, role));
+        }
+        let dtype = tensor.data_type().dtype().ok_or_else(|| unknown_dtype(object, role))?;
+        let shape = shape_of(tensor.shape(), role)?;
+        if tensor.strides().is_some_and(|strides| !is_row_major(&shape, strides, 1)) {
+            return Err(not_contiguous(&shape, role));
+        }
+        Ok(Self { data: tensor.data(), shape, dtype, writable: true, keep: None })
+    }
+
+    fn from_buffer(buffer: BufferTensor, object: &Bound<'_, PyAny>, role: Role<'_>) -> PyResult<Self> {
+        let dtype = buffer.dtype().ok_or_else(|| unknown_dtype(object, role))?;
+        let shape = shape_of(buffer.shape(), role)?;
+        if !is_row_major(&shape, buffer.strides(), dtype.size() as i64) {
+            return Err(not_contiguous(&shape, role));
+        }
+        let (data, writable) = (buffer.data(), !buffer.read_only());
+        Ok(Self { data, shape, dtype, writable, keep: Some(Keep::Buffer(buffer)) })
+    }
+
+    /// Bytes of all elements.
+    pub(super) fn bytes(&self) -> u64 {
+        // An array that exists in memory has a size that fits.
+        self.shape.elements().unwrap_or(0) * self.dtype.size() as u64
+    }
+}
+
+fn shape_of<T: Copy + TryInto<u64>>(dims: &[T], role: Role<'_>) -> PyResult<Shape> {
+    let mut all = [0u64; MAX_RANK];
+    if dims.len() > MAX_RANK {
+        return Err(PyValueError::new_err(format!(
+            "Tensor {role} has {} dimensions; at most {MAX_RANK} are supported",
+            dims.len()
+        )));
+    }
+    for (to, &from) in all.iter_mut().zip(dims) {
+        *to = from.try_into().map_err(|_| PyValueError::new_err(format!("Tensor {role} has a negative extent")))?;
+    }
+    Ok(Shape::new(&all[..dims.len()]).expect("the rank was checked"))
+}
+
+/// Whether elements follow each other without gaps. The stride of an axis with one element says nothing, and neither
+/// does any stride of an array without elements: torch gives such axes arbitrary strides.
+fn is_row_major<T: Copy + TryInto<i64>>(shape: &Shape, strides: &[T], unit: i64) -> bool {
+    if shape.contains(&0) {
+        return true;
+    }
+    let mut expected = unit;
+    for (&extent, &stride) in shape.iter().zip(strides).rev() {
+        if extent != 1 && stride.try_into().ok() != Some(expected) {
+            return false;
+        }
+        expected = expected.wrapping_mul(extent as i64);
+    }
+    true
+}
+
+#[cold]
+fn not_an_array(object: &Bound<'_, PyAny>, role: Role<'_>) -> PyErr {
+    let got = object.get_type().fully_qualified_name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
+    PyTypeError::new_err(format!(
+        "Argument {role} must be a torch.Tensor or a DeviceTensor (a numpy array or another DLPack array works too), got {got}"
+    ))
+}
+
+#[cold]
+fn not_contiguous(shape: &Shape, role: Role<'_>) -> PyErr {
+    PyValueError::new_err(format!(
+        "Tensor {role} is not contiguous: its shape is {shape}, but its elements are not in row-major order. \
+         Call .contiguous() on it first"
+    ))
+}
+
+#[cold]
+fn not_on_cpu(object: &Bound<'_, PyAny>, role: Role<'_>) -> PyErr {
+    let device = device_of(object).unwrap_or_else(|| "another device".to_owned());
+    PyValueError::new_err(format!("Tensor {role} is on {device}, expected CPU. Call .cpu() on it first"))
+}
+
+#[cold]
+fn unknown_dtype(object: &Bound<'_, PyAny>, role: Role<'_>) -> PyErr {
+    let dtype = object.getattr("dtype").map_or_else(|_| "?".to_owned(), |dtype| dtype.to_string());
+    PyTypeError::new_err(format!("Tensor {role} has unsupported dtype {dtype}; convert it with .to(...) first"))
+}
+
+/// The producer refused. Memory elsewhere is the usual reason (torch cannot describe a `meta` tensor), and it has its own text.
+#[cold]
+fn unreadable(object: &Bound<'_, PyAny>, role: Role<'_>, error: PyErr) -> PyErr {
+    if device_of(object).is_some_and(|device| device != "cpu") {
+        return not_on_cpu(object, role);
+    }
+    let py = object.py();
+    let text = format!("Tensor {role} cannot be read: {}", error.value(py));
+    let wrapped = PyValueError::new_err(text);
+    wrapped.set_cause(py, Some(error));
+    wrapped
+}
+
+fn device_of(object: &Bound<'_, PyAny>) -> Option<String> {
+    Some(object.getattr("device").ok()?.to_string())
+}

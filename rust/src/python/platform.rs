@@ -1,0 +1,70 @@
+//! Which device a platform name opens.
+
+use crate::device::Device;
+use crate::device::sim::SimDevice;
+use crate::kernels::Isa;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use std::path::{Path, PathBuf};
+use std::thread::available_parallelism;
+
+/// Opens the device that `platform` names.
+///
+/// A real chip is never replaced by the simulator: whoever asks for one wants its numbers.
+///
+/// `cores` is the number of simulated cores; without it, one for each processor that the process may use.
+///
+/// # Errors
+/// `ValueError` for an unknown name and for a `PYPTO_ISA` that cannot be had; `RuntimeError` for a device that this machine or this build does not have.
+pub(super) fn open(platform: &str, device_id: i64, cores: Option<usize>) -> PyResult<Box<dyn Device>> {
+    match platform {
+        "a2a3sim" => {
+            let isa = Isa::from_env().map_err(|error| PyValueError::new_err(error.to_string()))?;
+            let cores = cores.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
+            Ok(Box::new(SimDevice::new(cores, isa)))
+        }
+        "a5sim" => Err(PyRuntimeError::new_err(
+            "a5sim is not implemented: only the simulated chip a2a3sim can be opened in this version",
+        )),
+        "a2a3" | "a5" => Err(PyRuntimeError::new_err(real_chip(platform, device_id))),
+        _ => Err(PyValueError::new_err(format!(
+            "Invalid platform {platform:?}; expected one of a2a3sim, a2a3, a5sim, a5"
+        ))),
+    }
+}
+
+/// What keeps a real chip from being opened.
+fn real_chip(platform: &str, device_id: i64) -> String {
+    let library = find_library("libascendcl.so");
+    let node = PathBuf::from(format!("/dev/davinci{device_id}"));
+    let mut missing = Vec::new();
+    if library.is_none() {
+        missing.push("the driver library libascendcl.so (CANN) on the library path".to_owned());
+    }
+    if !node.exists() {
+        missing.push(format!("the device node {}", node.display()));
+    }
+    let reason = if missing.is_empty() {
+        "this build has no driver for real chips".to_owned()
+    } else {
+        format!("missing: {}", missing.join(" and "))
+    };
+    format!(
+        "platform {platform:?} is a real Ascend chip, which cannot be opened: {reason}. \
+         Use platform=\"a2a3sim\" for the simulated chip"
+    )
+}
+
+/// Looks where the dynamic linker and the vendor's installer put libraries.
+fn find_library(name: &str) -> Option<PathBuf> {
+    let listed = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
+    let vendor = std::env::var("ASCEND_HOME_PATH").map(|home| format!("{home}/lib64")).ok();
+    let fixed = ["/usr/local/Ascend/ascend-toolkit/latest/lib64", "/usr/local/lib", "/usr/lib64", "/usr/lib"];
+    listed
+        .split(':')
+        .filter(|directory| !directory.is_empty())
+        .chain(vendor.as_deref())
+        .chain(fixed)
+        .map(|directory| Path::new(directory).join(name))
+        .find(|path| path.exists())
+}

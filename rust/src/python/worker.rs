@@ -1,0 +1,232 @@
+//! `Worker`: one opened device. `pypto.runtime.ChipWorker` gives it a life cycle and a place in the context.
+#![allow(unsafe_code)] // hands addresses of host arrays to the core's copies
+
+use super::handle::RegistrationHandle;
+use super::host::{HostArray, Role};
+use super::memory::MemoryReport;
+use super::numbers::{self, ShapeRule};
+use super::program::Program;
+use super::shared::{Shared, detached};
+use super::tensor::{self, DeviceTensor, Resident};
+use super::transfer::{self, HostEnd};
+use super::{buffer::Buffer, dtypes, platform, site, trace};
+use crate::arena::BufferSpec;
+use crate::id::DeviceAddr;
+use crate::worker::{FreeOutcome, WorkerConfig};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::sync::Arc;
+
+/// How `alloc_tensor` words its complaints about shapes.
+const RULE: ShapeRule = ShapeRule { of: "alloc_tensor", positive: "must contain only positive dimensions" };
+
+/// One opened device with its memory and its registrations.
+#[pyclass(frozen, weakref, module = "pypto._pypto")]
+pub(super) struct Worker {
+    shared: Arc<Shared>,
+}
+
+#[pymethods]
+impl Worker {
+    #[new]
+    #[pyo3(signature = (platform, device_id = 0, *, capacity, poison = false, cores = None, name = None))]
+    fn new(
+        py: Python<'_>,
+        platform: &str,
+        device_id: i64,
+        capacity: u64,
+        poison: bool,
+        cores: Option<usize>,
+        name: Option<String>,
+    ) -> PyResult<Self> {
+        let device = platform::open(platform, device_id, cores)?;
+        let config = WorkerConfig { name, device, capacity, poison };
+        let core = detached(py, || crate::worker::Worker::open(config))?;
+        Ok(Self { shared: Shared::new(core) })
+    }
+
+    #[getter]
+    fn id(&self) -> u64 {
+        self.shared.core().id().get()
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        self.shared.core().name()
+    }
+
+    #[getter]
+    fn platform(&self) -> &'static str {
+        self.shared.core().platform()
+    }
+
+    #[getter]
+    fn is_open(&self) -> bool {
+        self.shared.core().is_open()
+    }
+
+    #[getter]
+    fn is_mine(&self) -> bool {
+        self.shared.is_mine()
+    }
+
+    #[pyo3(signature = (shape, dtype, init = None))]
+    fn alloc_tensor(
+        &self,
+        py: Python<'_>,
+        shape: &Bound<'_, PyAny>,
+        dtype: &Bound<'_, PyAny>,
+        init: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<DeviceTensor> {
+        let (shape, dtype) = (numbers::shape(shape, &RULE)?, dtypes::from_torch(dtype)?);
+        let init = init.map(|init| HostArray::read(init, Role::Named("init"))).transpose()?;
+        if let Some(init) = &init
+            && (init.shape, init.dtype) != (shape, dtype)
+        {
+            return Err(PyValueError::new_err(format!(
+                "init must have shape={shape} dtype=torch.{}, got shape={} dtype=torch.{}",
+                dtype.torch_name(),
+                init.shape,
+                init.dtype.torch_name()
+            )));
+        }
+        let spec = BufferSpec { shape, dtype, site: site::caller(py) };
+        let mut session = self.shared.enter(py, "alloc_tensor")?;
+        let buffer = match &init {
+            None => session.allocate(spec),
+            Some(init) => transfer::maybe_detached(py, init.bytes(), || {
+                // SAFETY: `init` was read just now, has exactly the bytes of the tensor, and its object outlives the call.
+                unsafe { session.allocate_from(spec, init.data) }
+            }),
+        }?;
+        drop(session);
+        let resident = Resident { buffer, shared: Arc::downgrade(&self.shared) };
+        Ok(DeviceTensor::view(resident, shape, dtype))
+    }
+
+    fn free_tensor(&self, py: Python<'_>, tensor: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let tensor = tensor::expect(tensor, "free_tensor()")?;
+        let mut session = self.shared.enter(py, "free_tensor")?;
+        let Some(resident) = tensor.resident() else {
+            // A bare pointer owns nothing. Where it points at live memory, freeing that would take it from its owner.
+            return match session.find(DeviceAddr(tensor.addr())) {
+                Ok((owner, _)) => Err(PyValueError::new_err(format!(
+                    "free_tensor(): stale DeviceTensor: its address belongs to another allocation, {owner}. Free the \
+                     tensor that alloc_tensor() returned"
+                ))),
+                Err(_) => Ok(false),
+            };
+        };
+        Ok(session.free(&resident.buffer)? == FreeOutcome::Freed)
+    }
+
+    fn malloc(&self, py: Python<'_>, nbytes: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let bytes = numbers::byte_count(nbytes)?;
+        let site = site::caller(py);
+        Ok(self.shared.enter(py, "malloc")?.malloc(bytes, site)?.0)
+    }
+
+    fn free(&self, py: Python<'_>, ptr: &Bound<'_, PyAny>) -> PyResult<()> {
+        let addr = DeviceAddr(numbers::address(ptr, "ptr")?);
+        Ok(self.shared.enter(py, "free")?.free_raw(addr)?)
+    }
+
+    #[pyo3(signature = (dst, src, nbytes = None))]
+    fn copy_to(
+        &self,
+        py: Python<'_>,
+        dst: &Bound<'_, PyAny>,
+        src: &Bound<'_, PyAny>,
+        nbytes: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let host = HostEnd::read(src, "src")?;
+        let copy = transfer::plan(dst, "dst", &host, nbytes)?;
+        let mut session = self.shared.enter(py, "copy_to")?;
+        transfer::maybe_detached(py, copy.bytes, || {
+            // SAFETY: an array was measured by `plan`; for a bare pointer the caller vouches.
+            unsafe { session.copy_to(copy.device, host.data(), copy.bytes) }
+        })?;
+        Ok(())
+    }
+
+    #[pyo3(signature = (dst, src, nbytes = None))]
+    fn copy_from(
+        &self,
+        py: Python<'_>,
+        dst: &Bound<'_, PyAny>,
+        src: &Bound<'_, PyAny>,
+        nbytes: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let host = HostEnd::read(dst, "dst")?;
+        host.require_writable("dst")?;
+        let copy = transfer::plan(src, "src", &host, nbytes)?;
+        self.shared.download(py, copy, &host)
+    }
+
+    fn buffer(&self, py: Python<'_>, ptr: &Bound<'_, PyAny>) -> PyResult<Option<Buffer>> {
+        let addr = DeviceAddr(numbers::address(ptr, "ptr")?);
+        let found = self.shared.enter(py, "buffer")?.find(addr);
+        Ok(found
+            .ok()
+            .filter(|(_, offset)| *offset == 0)
+            .map(|(buffer, _)| Buffer::new(Resident { buffer, shared: Arc::downgrade(&self.shared) })))
+    }
+
+    #[pyo3(signature = (program, *, owner, compiled, output_indices, has_return))]
+    fn register(
+        &self,
+        py: Python<'_>,
+        program: &Program,
+        owner: Py<PyAny>,
+        compiled: Py<PyAny>,
+        output_indices: Vec<usize>,
+        has_return: bool,
+    ) -> PyResult<RegistrationHandle> {
+        let program = program.core().clone();
+        if let Some(&index) = output_indices.iter().find(|&&index| index >= program.params.len()) {
+            return Err(PyValueError::new_err(format!(
+                "output index {index} is out of range for {} parameters",
+                program.params.len()
+            )));
+        }
+        let mut session = self.shared.enter(py, "register")?;
+        let registration = detached(py, || session.register(program))?;
+        drop(session);
+        trace::flush_mirror(py);
+        Ok(RegistrationHandle::new(self.shared.clone(), registration, owner, compiled, output_indices, has_return))
+    }
+
+    #[pyo3(signature = (*, stop = false))]
+    fn close(&self, py: Python<'_>, stop: bool) -> PyResult<Vec<String>> {
+        if stop {
+            self.shared.stop();
+        }
+        // Wait where Ctrl-C can end the wait; `Worker::close` itself waits without looking up.
+        drop(self.shared.enter(py, "close")?);
+        let report = detached(py, || self.shared.core().close())?;
+        if stop {
+            // A thread that came back to the interpreter while it is being torn down would be killed in the middle.
+            detached(py, || self.shared.settle());
+        }
+        Ok(report.leaked.iter().map(ToString::to_string).collect())
+    }
+
+    fn memory_report(&self, py: Python<'_>) -> PyResult<MemoryReport> {
+        Ok(MemoryReport::new(self.shared.enter(py, "memory_report")?.memory_report(), &self.shared))
+    }
+
+    fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let counters = self.shared.core().counters();
+        let dict = PyDict::new(py);
+        dict.set_item("launches", counters.launches)?;
+        dict.set_item("h2d_bytes", counters.h2d_bytes)?;
+        dict.set_item("d2h_bytes", counters.d2h_bytes)?;
+        dict.set_item("registrations", counters.registrations)?;
+        Ok(dict)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Worker({}, {})", self.shared.core().platform(), self.shared.core().owner())
+    }
+}

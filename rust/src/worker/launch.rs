@@ -1,0 +1,193 @@
+//! One launch: bind, copies in, the device's work, copies out. In the steady state it allocates nothing and takes no lock
+//! but the worker's.
+#![allow(unsafe_code)] // It hands addresses to the device.
+
+use super::bind::{Staged, shapes_match, staging_size};
+use super::counters::Tally;
+use super::error::WorkerError;
+use super::register::{Registered, Registration, check_registration};
+use super::value::Value;
+use super::{Open, Session};
+use crate::arena::{Arena, FILL, GRANULE, GUARD};
+use crate::device::{self, Device, TensorArg};
+use crate::error::Result;
+use crate::program::Direction;
+use crate::trace::{self, names};
+use std::ptr;
+
+/// Copies are estimated at this many bytes per nanosecond (10 GB/s). Only their order of magnitude matters.
+const COPY_BYTES_PER_NS: u64 = 10;
+/// The address that an executable without scratch memory gets: aligned, and no memory.
+const NO_SCRATCH: *mut u8 = ptr::without_provenance_mut(GRANULE as usize);
+
+impl Session<'_> {
+    /// Runs a program once and returns when its results are there.
+    ///
+    /// A host tensor is copied as the direction of its parameter says: `In` before, `Out` after, `InOut` both. What a
+    /// program does not write of an `Out` host tensor comes back as zero (NaN patterns in poison mode). A resident tensor
+    /// is never copied. `poll` is asked at least every 50 ms on this thread; where it returns `false`, the launch stops.
+    ///
+    /// # Errors
+    /// [`WorkerError`] for the arguments (then nothing was copied or run), [`device::DeviceError`] for the work,
+    /// [`crate::arena::ArenaError`] for staging memory, and for overwritten guards in poison mode (after the copies out).
+    /// The worker stays usable after each of them; after an error of the device nothing is copied out.
+    ///
+    /// # Safety
+    /// Host tensors are valid for their shapes (for writes too where `writable`), and nobody else writes them, or reads
+    /// those that the program writes, until the launch returns.
+    pub unsafe fn launch(
+        &mut self,
+        registration: &Registration,
+        args: &[Value<'_>],
+        poll: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
+        check_registration(registration, &self.worker.owner)?;
+        let (owner, tally) = (&self.worker.owner, &self.worker.tally);
+        let open = self.open.as_mut().filter(|_| owner.is_open());
+        let open = open.ok_or_else(|| WorkerError::Closed { operation: self.operation, owner: owner.clone() })?;
+        let cid = registration.cid() as usize;
+        let program = registration.program();
+        let invocation = if trace::is_enabled() { trace::next_invocation() } else { 0 };
+        let _run = trace::span(names::CHIP_RUN, invocation, registration.content_id());
+
+        let bind = trace::span(names::BIND, invocation, 0);
+        let bind_args = trace::span(names::BIND_ARGS, invocation, args.len() as u64);
+        open.registry.entries[cid].bound.bind(program, args, &mut open.arena, owner)?;
+        drop(bind_args);
+        open.grow_staging(cid)?;
+        let Open { device, arena, registry, workspace } = open;
+        let entry = &mut registry.entries[cid];
+        // SAFETY: the caller vouches for the host tensors.
+        unsafe { entry.copy_in(device.as_ref(), arena, tally, invocation) };
+        drop(bind);
+
+        let Registered { executable, scratch, bound, .. } = entry;
+        let scratch = scratch.as_ref().map_or(NO_SCRATCH, |chunk| arena.chunk_pointer(chunk));
+        let launch = device::Launch {
+            tensors: &bound.tensors,
+            scalars: &bound.scalars,
+            scratch,
+            workspace: &mut workspace.lend(arena),
+            poll,
+            invocation,
+        };
+        let runner_run = trace::span(names::RUNNER_RUN, invocation, 0);
+        let begin = if trace::is_enabled() { trace::now() } else { 0 };
+        // SAFETY: `bind` checked number, rank, types, extents and overlap; the addresses are live memory of this arena of
+        // that size; the scratch memory is what the executable asked for; the lock of the worker keeps launches apart.
+        let outcome = unsafe { executable.launch(launch) };
+        if begin != 0 {
+            let (end, name, track) = (trace::now(), names::DEVICE_WALL, trace::Track::DEVICE);
+            trace::record(trace::Record { begin, end, arg: 0, invocation, name, track });
+        }
+        drop(runner_run);
+        outcome?;
+
+        // SAFETY: the caller vouches for the host tensors.
+        unsafe { entry.copy_out(device.as_ref(), tally, invocation) };
+        tally.launches.add(1);
+        if arena.is_poisoned() {
+            let _validate = trace::span(names::VALIDATE, invocation, 0);
+            entry.check_staging_guards(arena)?;
+            arena.check_guards(|| format!("found after a launch of '{}'", program.name))?;
+        }
+        Ok(())
+    }
+
+    /// An estimate of the time of a launch in nanoseconds, copies included, for the choice whether to release the Python
+    /// lock for it. Cheap; 0 for arguments that the launch will refuse.
+    pub fn launch_estimate_ns(&mut self, registration: &Registration, args: &[Value<'_>]) -> u64 {
+        let owner = &self.worker.owner;
+        if registration.worker() != owner.id() || !shapes_match(registration.program(), args) {
+            return 0;
+        }
+        let Some(open) = self.open.as_mut() else { return 0 };
+        let Registered { executable, bound, .. } = &mut open.registry.entries[registration.cid() as usize];
+        let mut host_bytes = 0u64;
+        bound.tensors.clear();
+        for arg in args {
+            let shape = match arg {
+                Value::Host(tensor) => {
+                    let bytes = tensor.shape.elements().unwrap_or(u64::MAX).saturating_mul(tensor.dtype.size() as u64);
+                    host_bytes = host_bytes.saturating_add(bytes);
+                    tensor.shape
+                }
+                Value::Resident { shape, .. } => *shape,
+                _ => continue,
+            };
+            bound.tensors.push(TensorArg { data: ptr::null_mut(), shape });
+        }
+        executable.estimated_ns(&bound.tensors).saturating_add(host_bytes / COPY_BYTES_PER_NS)
+    }
+}
+
+impl Registered {
+    /// Gives each host tensor its place in the staging memory, and fills that with what the program may see there.
+    ///
+    /// # Safety
+    /// The bound host tensors are valid for reads.
+    unsafe fn copy_in(&mut self, device: &dyn Device, arena: &mut Arena, tally: &Tally, invocation: u32) {
+        let Some(staging) = &self.staging else { return };
+        let copies = self.bound.copied(Direction::Out);
+        let _copies = copies.map(|bytes| trace::span(names::H2D, invocation, bytes));
+        for staged in &self.bound.staged {
+            let target = arena.chunk_pointer(staging).wrapping_add(staged.offset as usize);
+            self.bound.tensors[staged.tensor as usize].data = target;
+            if staged.direction == Direction::Out {
+                // The memory holds results of earlier launches, which must not come back in what this one leaves alone.
+                let value = if arena.is_poisoned() { FILL } else { 0 };
+                arena.fill_chunk(staging, staged.offset, staged.bytes, value);
+            } else {
+                let _copy = trace::span(self.spans[staged.param as usize].0, invocation, staged.bytes);
+                // SAFETY: the caller vouches for the host side; the device side is memory of the registration, and as
+                // large as the tensor. Staging memory is no host tensor of anybody, so they do not overlap.
+                unsafe { device.copy_in(target, staged.host, staged.bytes as usize) };
+            }
+            if arena.is_poisoned() {
+                let (offset, bytes) = guard_of(staged);
+                arena.fill_chunk(staging, offset, bytes, GUARD);
+            }
+        }
+        tally.h2d_bytes.add(copies.unwrap_or(0));
+    }
+
+    /// Copies what the program wrote back to the host tensors.
+    ///
+    /// # Safety
+    /// The bound host tensors that the program writes are valid for writes.
+    unsafe fn copy_out(&self, device: &dyn Device, tally: &Tally, invocation: u32) {
+        let Some(bytes) = self.bound.copied(Direction::In) else { return };
+        let _copies = trace::span(names::D2H, invocation, bytes);
+        for staged in self.bound.staged.iter().filter(|staged| staged.direction != Direction::In) {
+            let _copy = trace::span(self.spans[staged.param as usize].1, invocation, staged.bytes);
+            let source = self.bound.tensors[staged.tensor as usize].data;
+            // SAFETY: as for the copy in; the tensor was checked to be writable.
+            unsafe { device.copy_out(staged.host, source, staged.bytes as usize) };
+        }
+        tally.d2h_bytes.add(bytes);
+    }
+
+    /// Poison mode: whether the program wrote behind the end of a staged tensor.
+    fn check_staging_guards(&self, arena: &Arena) -> Result<(), WorkerError> {
+        let Some(staging) = &self.staging else { return Ok(()) };
+        for staged in &self.bound.staged {
+            let (offset, bytes) = guard_of(staged);
+            if let Some(behind) = arena.chunk_damage(staging, offset, bytes) {
+                let program = self.registration.program();
+                let param = program.params[staged.param as usize].name.clone();
+                return Err(WorkerError::StagingGuard {
+                    program: program.name.clone(),
+                    param,
+                    bytes: staged.bytes,
+                    behind,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Start and size of the guard of a staged tensor, within the staging memory.
+fn guard_of(staged: &Staged) -> (u64, u64) {
+    (staged.offset + staged.bytes, staging_size(staged.bytes, true) - staged.bytes)
+}

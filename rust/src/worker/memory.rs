@@ -1,0 +1,163 @@
+//! The user's memory: allocate, free, copy.
+#![allow(unsafe_code)] // It copies from and to addresses of the caller.
+
+use super::bind::check_owner;
+use super::error::WorkerError;
+use super::{Open, Session};
+use crate::arena::{ArenaError, Buffer, BufferSpec, BufferState, Contents, MemoryReport, Site};
+use crate::error::Result;
+use crate::id::DeviceAddr;
+use std::sync::Arc;
+
+/// What `free` did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FreeOutcome {
+    /// The memory was given back.
+    Freed,
+    /// There was nothing to do: it was freed before, or its worker was closed.
+    AlreadyFreed,
+}
+
+impl Session<'_> {
+    fn open(&mut self) -> Result<&mut Open, WorkerError> {
+        let owner = &self.worker.owner;
+        let open = self.open.as_mut().filter(|_| owner.is_open());
+        open.ok_or_else(|| WorkerError::Closed { operation: self.operation, owner: owner.clone() })
+    }
+
+    /// Allocates a tensor. What nobody writes to it reads as zero (NaN patterns in poison mode).
+    ///
+    /// # Errors
+    /// [`ArenaError::OutOfMemory`] and its neighbours; nothing is changed by them. [`WorkerError::Closed`].
+    pub fn allocate(&mut self, spec: BufferSpec) -> Result<Arc<Buffer>> {
+        Ok(self.open()?.with_reclaim(|arena| arena.allocate(spec.clone(), Contents::Unwritten))?)
+    }
+
+    /// Allocates a tensor and fills it from host memory, without a state in between that anybody could see.
+    ///
+    /// # Errors
+    /// As for [`Session::allocate`].
+    ///
+    /// # Safety
+    /// `src` is valid for reads of all bytes of the tensor, and nobody writes them meanwhile.
+    pub unsafe fn allocate_from(&mut self, spec: BufferSpec, src: *const u8) -> Result<Arc<Buffer>> {
+        let open = self.open()?;
+        let buffer = open.with_reclaim(|arena| arena.allocate(spec.clone(), Contents::Overwritten))?;
+        // SAFETY: the caller vouches for the source; the buffer is fresh memory of that size.
+        unsafe { open.device.copy_in(open.arena.pointer(&buffer), src, buffer.bytes() as usize) };
+        self.worker.tally.h2d_bytes.add(buffer.bytes());
+        Ok(buffer)
+    }
+
+    /// Allocates bytes without a type. They are freed with [`Session::free_raw`], or by close.
+    ///
+    /// # Errors
+    /// As for [`Session::allocate`].
+    pub fn malloc(&mut self, bytes: u64, site: Option<Site>) -> Result<DeviceAddr> {
+        Ok(self.open()?.with_reclaim(|arena| arena.allocate_raw(bytes, site.clone()))?.addr())
+    }
+
+    /// Frees the allocation whose base is `addr`.
+    ///
+    /// # Errors
+    /// [`ArenaError::InteriorPointer`], [`ArenaError::FreedAddress`] (also for a second free), [`ArenaError::ForeignAddress`],
+    /// [`ArenaError::UnknownAddress`]; [`ArenaError::GuardViolated`] in poison mode, where the memory is free nevertheless.
+    pub fn free_raw(&mut self, addr: DeviceAddr) -> Result<()> {
+        let open = self.open()?;
+        let buffer = open.arena.find_base(addr)?.clone();
+        Ok(open.arena.free(&buffer)?)
+    }
+
+    /// Frees a tensor. A second free, also after close, is no error.
+    ///
+    /// # Errors
+    /// [`WorkerError::ForeignBuffer`]; [`ArenaError::GuardViolated`] in poison mode, where the memory is free nevertheless.
+    pub fn free(&mut self, buffer: &Arc<Buffer>) -> Result<FreeOutcome> {
+        if buffer.state() != BufferState::Live {
+            return Ok(FreeOutcome::AlreadyFreed);
+        }
+        check_owner(buffer, &self.worker.owner, || "free_tensor()".into())?;
+        // Its worker is this one and it is live, so the arena is there, even where close() waits for this call.
+        let Some(open) = self.open.as_mut() else { return Ok(FreeOutcome::AlreadyFreed) };
+        open.arena.free(buffer)?;
+        Ok(FreeOutcome::Freed)
+    }
+
+    /// Copies host memory to device memory: any part of one live allocation. The data is there on return.
+    ///
+    /// # Errors
+    /// [`ArenaError::ZeroSize`], [`ArenaError::OutOfRange`], and those of [`Session::find`].
+    ///
+    /// # Safety
+    /// `src` is valid for reads of `bytes` bytes, and nobody writes them meanwhile.
+    pub unsafe fn copy_to(&mut self, dst: DeviceAddr, src: *const u8, bytes: u64) -> Result<()> {
+        let open = self.open()?;
+        let (buffer, offset) = open.arena.find_range(dst, bytes)?;
+        let buffer = buffer.clone();
+        open.arena.prepare_write(&buffer, offset, bytes);
+        let target = open.arena.pointer(&buffer).wrapping_add(offset as usize);
+        // SAFETY: the caller vouches for the source; the target lies in a live buffer.
+        unsafe { open.device.copy_in(target, src, bytes as usize) };
+        self.worker.tally.h2d_bytes.add(bytes);
+        Ok(())
+    }
+
+    /// Copies device memory to host memory: any part of one live allocation. The data is there on return.
+    ///
+    /// # Errors
+    /// As for [`Session::copy_to`].
+    ///
+    /// # Safety
+    /// `dst` is valid for writes of `bytes` bytes, and nobody accesses them meanwhile.
+    pub unsafe fn copy_from(&mut self, dst: *mut u8, src: DeviceAddr, bytes: u64) -> Result<()> {
+        let open = self.open()?;
+        let (buffer, offset) = open.arena.find_range(src, bytes)?;
+        let buffer = buffer.clone();
+        open.arena.clear_stale(&buffer);
+        let source = open.arena.pointer(&buffer).wrapping_add(offset as usize);
+        // SAFETY: the caller vouches for the target; the source lies in a live buffer.
+        unsafe { open.device.copy_out(dst, source, bytes as usize) };
+        self.worker.tally.d2h_bytes.add(bytes);
+        Ok(())
+    }
+
+    /// The live allocation that `addr` lies in, and the distance from its base.
+    ///
+    /// # Errors
+    /// [`ArenaError::FreedAddress`], [`ArenaError::ForeignAddress`], [`ArenaError::UnknownAddress`].
+    pub fn find(&mut self, addr: DeviceAddr) -> Result<(Arc<Buffer>, u64)> {
+        let (buffer, offset) = self.open()?.arena.find(addr)?;
+        Ok((buffer.clone(), offset))
+    }
+
+    /// The memory now; of a closed worker, that it has none.
+    pub fn memory_report(&self) -> MemoryReport {
+        let empty = || MemoryReport::empty(self.worker.owner.clone());
+        self.open.as_ref().map_or_else(empty, |open| open.arena.report())
+    }
+}
+
+impl Open {
+    /// Takes memory; where there is none, first gives up what launches keep only to be quick, then tries once more.
+    pub(super) fn with_reclaim<T>(
+        &mut self,
+        mut take: impl FnMut(&mut crate::arena::Arena) -> Result<T, ArenaError>,
+    ) -> Result<T, ArenaError> {
+        match take(&mut self.arena) {
+            Err(ArenaError::OutOfMemory { requested, free, kept, .. })
+                if requested <= free + kept && self.reclaim() =>
+            {
+                take(&mut self.arena)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Gives up staging memory and workspace. Says whether there was any.
+    pub(super) fn reclaim(&mut self) -> bool {
+        let before = self.arena.kept();
+        self.registry.entries.iter_mut().for_each(|entry| entry.release_staging(&mut self.arena));
+        self.workspace.release(&mut self.arena);
+        self.arena.kept() < before
+    }
+}

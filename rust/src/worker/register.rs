@@ -1,0 +1,165 @@
+//! Programs that are ready to run: made once, keyed by content.
+
+use super::bind::Bound;
+use super::error::WorkerError;
+use super::{Open, Session};
+use crate::arena::{Arena, ArenaError, Chunk, Owner, Purpose};
+use crate::device::Executable;
+use crate::error::Result;
+use crate::id::WorkerId;
+use crate::program::{Param, Program};
+use crate::trace::{self, Name, names};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A program that is ready to run on one worker. Equal programs have one registration. It stays inspectable after its
+/// worker is closed.
+#[derive(Debug)]
+pub struct Registration {
+    owner: Arc<Owner>,
+    cid: u64,
+    content_id: u64,
+    program: Arc<Program>,
+}
+
+impl Registration {
+    /// The number of the program among the distinct programs of its worker, from 0.
+    pub fn cid(&self) -> u64 {
+        self.cid
+    }
+
+    /// A hash of the program, the same in every process: what spans of its launches carry as `hid`.
+    pub fn content_id(&self) -> u64 {
+        self.content_id
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    /// The worker that made it.
+    pub fn worker(&self) -> WorkerId {
+        self.owner.id()
+    }
+
+    /// The worker that made it, with its name.
+    pub fn owner(&self) -> &Arc<Owner> {
+        &self.owner
+    }
+}
+
+/// The registrations of one worker, by number.
+#[derive(Default)]
+pub(super) struct Registry {
+    pub entries: Vec<Registered>,
+    by_content: HashMap<Box<[u8]>, usize>,
+}
+
+/// What a worker keeps for a registration.
+pub(super) struct Registered {
+    pub registration: Arc<Registration>,
+    pub executable: Box<dyn Executable>,
+    /// Scratch memory of the executable, if it needs any.
+    pub scratch: Option<Chunk>,
+    /// Where host arguments are staged; grows to the largest launch.
+    pub staging: Option<Chunk>,
+    pub bound: Bound,
+    /// Names of the spans of the copies in and out, by parameter.
+    pub spans: Vec<(Name, Name)>,
+}
+
+impl Registered {
+    /// Gives the staging memory back.
+    pub fn release_staging(&mut self, arena: &mut Arena) {
+        self.staging.take().into_iter().for_each(|chunk| arena.release(chunk));
+    }
+}
+
+impl Open {
+    /// Makes the staging memory of a registration large enough for its bound arguments. Its contents do not survive.
+    pub(super) fn grow_staging(&mut self, cid: usize) -> Result<(), ArenaError> {
+        let entry = &mut self.registry.entries[cid];
+        let needed = entry.bound.staging_bytes;
+        if needed <= entry.staging.as_ref().map_or(0, Chunk::bytes) {
+            return Ok(());
+        }
+        entry.release_staging(&mut self.arena);
+        // A quarter more, so that a batch which grows row by row does not grow the staging memory each time.
+        let roomy = needed.saturating_add(needed / 4);
+        let take = |arena: &mut Arena, bytes| arena.reserve(bytes, Purpose::Staging);
+        let chunk = self.with_reclaim(|arena| take(arena, roomy).or_else(|_| take(arena, needed)))?;
+        self.registry.entries[cid].staging = Some(chunk);
+        Ok(())
+    }
+}
+
+impl Session<'_> {
+    /// Makes a program ready. A program that is equal to one registered before shares its registration: nothing is
+    /// compiled again, and the number of distinct programs does not grow.
+    ///
+    /// # Errors
+    /// What the device says about the program; [`crate::arena::ArenaError::OutOfMemory`] for its scratch memory;
+    /// [`WorkerError::Closed`].
+    pub fn register(&mut self, program: Arc<Program>) -> Result<Arc<Registration>> {
+        let (owner, tally) = (&self.worker.owner, &self.worker.tally);
+        let open = self.open.as_mut().filter(|_| owner.is_open());
+        let open = open.ok_or_else(|| WorkerError::Closed { operation: self.operation, owner: owner.clone() })?;
+        // Comparing addresses is sound because the registration keeps its program alive.
+        let same = open.registry.entries.iter().find(|known| Arc::ptr_eq(&known.registration.program, &program));
+        if let Some(known) = same {
+            return Ok(known.registration.clone());
+        }
+        let content = program.encode();
+        if let Some(&known) = open.registry.by_content.get(content.as_slice()) {
+            return Ok(open.registry.entries[known].registration.clone());
+        }
+        let content_id = fnv1a(&content);
+        let prewarm = trace::span(names::PREWARM, 0, content_id);
+        let executable = open.device.compile(&program)?;
+        drop(prewarm);
+        let scratch = match executable.scratch_bytes() {
+            0 => None,
+            bytes => Some(open.with_reclaim(|arena| arena.reserve(bytes, Purpose::Scratch))?),
+        };
+        let cid = open.registry.entries.len();
+        let bound = Bound::for_program(&program);
+        let spans = program.params.iter().map(|Param { name, .. }| {
+            (trace::intern(&format!("chip.run.h2d.{name}")), trace::intern(&format!("chip.run.d2h.{name}")))
+        });
+        let spans = spans.collect();
+        let registration = Arc::new(Registration { owner: owner.clone(), cid: cid as u64, content_id, program });
+        open.registry.by_content.insert(content.into_boxed_slice(), cid);
+        let entry = Registered { registration: registration.clone(), executable, scratch, staging: None, bound, spans };
+        open.registry.entries.push(entry);
+        tally.registrations.add(1);
+        Ok(registration)
+    }
+
+    /// Gives back the device memory that a registration keeps between launches. It can still launch (other handles may
+    /// share it) and then takes memory again. Does nothing after close.
+    ///
+    /// # Errors
+    /// [`WorkerError::ForeignRegistration`].
+    pub fn unregister(&mut self, registration: &Registration) -> Result<()> {
+        check_registration(registration, &self.worker.owner)?;
+        if let Some(Open { arena, registry, .. }) = self.open.as_mut() {
+            registry.entries[registration.cid as usize].release_staging(arena);
+        }
+        Ok(())
+    }
+}
+
+/// 64-bit FNV-1a. Not `std`'s hasher: that one may change with the compiler.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// Whether `owner` made the registration.
+pub(super) fn check_registration(registration: &Registration, owner: &Arc<Owner>) -> Result<(), WorkerError> {
+    if registration.worker() == owner.id() {
+        return Ok(());
+    }
+    let program = registration.program.name.clone();
+    Err(WorkerError::ForeignRegistration { program, registered: registration.owner.clone(), asked: owner.clone() })
+}
