@@ -41,7 +41,7 @@ def test_the_backend_follows_from_the_platform(platform: str) -> None:
 
 @pytest.mark.parametrize("platform", ["", "a2a3 ", "A2A3", "cuda", "sim", None, 3])
 def test_other_platforms_are_refused(platform: object) -> None:
-    with pytest.raises(ValueError, match="Invalid platform .* a2a3sim, a2a3, a5sim, a5"):
+    with pytest.raises(ValueError, match=r"Invalid platform .* a2a3sim, a2a3, a5sim, a5"):
         RunConfig(platform=platform)
 
 

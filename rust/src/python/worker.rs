@@ -95,10 +95,10 @@ impl Worker {
         let mut session = self.shared.enter(py, "alloc_tensor")?;
         let buffer = match &init {
             None => session.allocate(spec),
-            // SAFETY: `init` was read just now, has exactly the bytes of the tensor, and its object outlives the call.
-            Some(init) => {
-                transfer::maybe_detached(py, init.bytes(), || unsafe { session.allocate_from(spec, init.data) })
-            }
+            Some(init) => transfer::maybe_detached(py, init.bytes(), || {
+                // SAFETY: `init` was read just now, has exactly the bytes of the tensor, and its object outlives the call.
+                unsafe { session.allocate_from(spec, init.data) }
+            }),
         }?;
         drop(session);
         let resident = Resident { buffer, shared: Arc::downgrade(&self.shared) };
