@@ -148,7 +148,7 @@ fn limits() -> Limits {
         f32
     };
     let i8 = if is_x86_feature_detected!("avx512vnni") {
-        chains!("avx512f,avx512vnni", _mm512_setzero_si512(), 128.0, |acc, x| { _mm512_dpbusd_epi32(*acc, x, x) })
+        chains!("avx512f,avx512vnni", _mm512_setzero_si512(), 128.0, |acc, x| _mm512_dpbusd_epi32(*acc, x, x))
     } else {
         f32
     };

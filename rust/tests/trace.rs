@@ -223,7 +223,7 @@ chip.run
                 }
             }
             // ThreadSanitizer sees a join, but not the end of a scope.
-            [host, core].map(|thread| thread.join().unwrap());
+            [host, core].into_iter().for_each(|thread| thread.join().unwrap());
         });
     }
 

@@ -149,6 +149,26 @@ def test_spmd_runs_its_body_for_each_block() -> None:
     np.testing.assert_array_equal(out, np.concatenate([-x, x[:2]]))
 
 
+@pl.jit.incore
+def one_row(x: pl.Tensor, i: pl.Scalar[pl.INDEX], out: pl.Out[pl.Tensor]):
+    out[i : i + 1, :] = pl.add(x[i : i + 1, :], 1.0)
+    return out
+
+
+@pl.jit
+def block_dependent(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.spmd(4):
+        i = pl.get_block_idx()
+        out = one_row(x, i, out)
+    return out
+
+
+def test_a_body_that_asks_for_its_block_is_run_by_every_block() -> None:
+    x = f32(4, 8)
+    _, out = run(block_dependent, x, empty(4, 8))
+    np.testing.assert_array_equal(out, x + 1)
+
+
 @pl.jit
 def reshaped(x: pl.Tensor, out: pl.Out[pl.Tensor]):
     flat = pl.reshape(x, [8, 16])

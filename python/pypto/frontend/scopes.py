@@ -112,11 +112,21 @@ def read_spmd_loop(reader: Reader, node: ast.For, call: ast.Call) -> None:
     _kernel_scope(reader, node, call, _blocks(reader, call), read)
 
 
+def _asks_for_its_block(node: ast.With) -> bool:
+    """Whether a body differs from block to block, so that it cannot be run once to launch a kernel."""
+    names = ("get_block_idx", "get_subblock_idx")
+    return any(
+        isinstance(inner, (ast.Attribute, ast.Name)) and getattr(inner, "attr", getattr(inner, "id", "")) in names
+        for stmt in node.body
+        for inner in ast.walk(stmt)
+    )
+
+
 def _spmd(reader: Reader, node: ast.With, call: ast.Call) -> None:
     """`with pl.spmd(n):` dispatches the one kernel called in its body, or is a kernel itself."""
     builder = reader.builder
     blocks = _blocks(reader, call)
-    if builder.level == "orchestration" and reader.calls_kernels(node.body):
+    if builder.level == "orchestration" and reader.calls_kernels(node.body) and not _asks_for_its_block(node):
         with builder.into([]) as body:
             reader.statements.read(node.body)
         launches = [stmt for stmt in body if isinstance(stmt, CallStmt)]

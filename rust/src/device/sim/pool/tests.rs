@@ -145,7 +145,7 @@ fn runs_from_several_threads_wait_for_each_other() {
             })
         });
         // ThreadSanitizer sees a join, but not the end of a scope.
-        callers.map(|caller| caller.join().unwrap());
+        callers.into_iter().for_each(|caller| caller.join().unwrap());
     });
 }
 
@@ -191,6 +191,29 @@ fn the_caller_looks_around_while_it_waits_for_another_core() {
         },
     );
     assert!(looks.into_inner() >= 3);
+}
+
+#[test]
+fn a_panic_while_waiting_goes_on_when_the_cores_have_finished() {
+    let pool = CorePool::new(2);
+    let barrier = Barrier::new(2);
+    let (stop, finished) = (AtomicBool::new(false), AtomicBool::new(false));
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let part = |_: usize, core: usize| {
+            barrier.wait();
+            if core == 1 {
+                while !stop.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
+                std::thread::sleep(Duration::from_millis(20));
+                finished.store(true, Ordering::Relaxed);
+            }
+        };
+        pool.run_watched(2, &part, &mut || assert!(stop.swap(true, Ordering::Relaxed), "enough waiting"));
+    }));
+    assert!(finished.into_inner());
+    assert_eq!(*caught.unwrap_err().downcast::<&str>().unwrap(), "enough waiting");
+    assert_eq!(cores_that_meet(&pool), [1, 1]);
 }
 
 #[test]

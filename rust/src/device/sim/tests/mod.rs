@@ -1,5 +1,6 @@
 //! The chip against a plain interpreter of programs.
 
+mod behaviour;
 mod mutants;
 mod random;
 mod reference;

@@ -29,6 +29,12 @@ pub(super) enum Values {
     Any,
     /// Around the square root of the least normal binary32 number: products and sums become subnormal.
     Tiny,
+    /// Products have their last bit just below the least normal number, and cancel often.
+    Edge,
+    /// Subnormal in BF16.
+    Subnormal,
+    /// Large enough to make products with `Subnormal` normal.
+    Huge,
 }
 
 /// Memory between two pages that must not be touched. The matrix lies at the end or at the start of it.
@@ -143,6 +149,9 @@ fn draw(dtype: DType, values: Values, random: &mut Random) -> u32 {
         Values::Any => f32::from_bits(random.next() & 0xbfff_ffff),
         Values::Tame if bits.is_multiple_of(16) => 0.0,
         Values::Tame => (unit - 0.5) * 4.0,
+        Values::Edge => f32::from_bits(((bits & 0x8001) | (70 + (bits >> 8) % 2) << 7) << 16),
+        Values::Subnormal => f32::from_bits((bits & 0x807f) << 16),
+        Values::Huge => f32::from_bits(((bits & 0x807f) | 200 << 7) << 16),
         Values::Tiny => (unit - 0.5) * 2f32.powi(-62 - (bits % 8) as i32),
     };
     match dtype {
@@ -162,7 +171,8 @@ pub(super) struct Case {
     pub(super) bias: bool,
     pub(super) pad: usize,
     pub(super) at_end: bool,
-    pub(super) values: Values,
+    /// Of A and of B.
+    pub(super) values: [Values; 2],
     pub(super) seed: u64,
 }
 
@@ -185,8 +195,8 @@ impl Case {
         let (ar, ac) = if spec.a_trans { (k, m) } else { (m, k) };
         let (br, bc) = if spec.b_trans { (n, k) } else { (k, n) };
         Operands {
-            a: matrix(spec.dtype, ar, ac, values),
-            b: matrix(spec.dtype, br, bc, values),
+            a: matrix(spec.dtype, ar, ac, values[0]),
+            b: matrix(spec.dtype, br, bc, values[1]),
             acc: matrix(wide, m, n, Values::Tame),
             bias: matrix(wide, 1, n, Values::Tame),
         }

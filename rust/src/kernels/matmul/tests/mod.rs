@@ -32,7 +32,7 @@ fn cases(dtype: DType, out: DType, count: usize) -> impl Iterator<Item = Case> {
             }
             let [a_trans, b_trans, acc, bias, at_end] = [0; 5].map(|_| random.next().is_multiple_of(2));
             let spec = MatMulSpec { dtype, a_trans, b_trans, out };
-            let values = random.pick(&[Values::Tame, Values::Tame, Values::Any, Values::Tiny]);
+            let values = [random.pick(&[Values::Tame, Values::Tame, Values::Any, Values::Tiny]); 2];
             let pad = random.pick(&[0, 0, 3, 16]);
             let case = Case { spec, m, n, k, acc, bias, pad, at_end, values, seed: u64::from(random.next()) };
             return Some(case);
@@ -89,7 +89,7 @@ fn every_edge_of_a_tile_is_computed() {
                         bias: n % 3 == 0,
                         pad: 0,
                         at_end: true,
-                        values: Values::Tame,
+                        values: [Values::Tame; 2],
                         seed: (m * 100 + n) as u64,
                     };
                     case.check(isa);
@@ -101,7 +101,7 @@ fn every_edge_of_a_tile_is_computed() {
 
 fn plain(dtype: DType, out: DType, m: usize, n: usize, k: usize) -> Case {
     let spec = MatMulSpec { dtype, a_trans: false, b_trans: false, out };
-    Case { spec, m, n, k, acc: false, bias: false, pad: 0, at_end: true, values: Values::Tame, seed: 7 }
+    Case { spec, m, n, k, acc: false, bias: false, pad: 0, at_end: true, values: [Values::Tame; 2], seed: 7 }
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_split_of_rows_or_columns_changes_no_bit() {
         for (dtype, out) in
             [(DType::F32, DType::F32), (DType::F16, DType::F16), (DType::BF16, DType::F32), (DType::I8, DType::I32)]
         {
-            let case = Case { acc: true, bias: true, values: Values::Any, ..plain(dtype, out, 37, 100, 67) };
+            let case = Case { acc: true, bias: true, values: [Values::Any; 2], ..plain(dtype, out, 37, 100, 67) };
             let (rows, columns) = {
                 let mm = MatMul::new(case.spec, isa).unwrap();
                 (mm.m_step(), mm.n_step())
@@ -153,13 +153,27 @@ fn an_empty_sum_gives_acc_plus_bias_and_an_empty_result_touches_nothing() {
     }
 }
 
+/// Where the dot product instruction would flush subnormal operands, products or sums to 0.
+#[test]
+fn subnormal_numbers_are_kept() {
+    for isa in Isa::available() {
+        for dtype in [DType::F32, DType::BF16] {
+            for values in [[Values::Edge; 2], [Values::Subnormal, Values::Huge], [Values::Huge, Values::Subnormal]] {
+                for (m, k) in [(2, 6), (12, 5), (23, 8)] {
+                    Case { values, ..plain(dtype, DType::F32, m, 64, k) }.check(isa);
+                }
+            }
+        }
+    }
+}
+
 /// More columns than a stream takes at once, fewer rows of B than it takes at once, and every number of rows.
 #[test]
 fn few_rows_with_many_columns_are_computed() {
     for isa in Isa::available() {
         for (dtype, out) in [(DType::F32, DType::F32), (DType::F16, DType::F16), (DType::BF16, DType::F32)] {
             for m in 1..=9 {
-                let values = if m % 2 == 0 { Values::Any } else { Values::Tame };
+                let values = [if m % 2 == 0 { Values::Any } else { Values::Tame }; 2];
                 let case = Case { acc: m % 3 == 0, bias: m % 4 == 0, values, ..plain(dtype, out, m, 259, 7 + m) };
                 case.check(isa);
                 Case { bias: true, ..plain(dtype, out, m, 4100 / m + 3, 8) }.check(isa);
