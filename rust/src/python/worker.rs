@@ -9,7 +9,7 @@ use super::program::Program;
 use super::shared::{Shared, detached};
 use super::tensor::{self, DeviceTensor, Resident};
 use super::transfer::{self, HostEnd};
-use super::{buffer::Buffer, dtypes, platform, site, trace};
+use super::{buffer::Buffer, dtypes, platform, site, trace, vectorcall};
 use crate::arena::BufferSpec;
 use crate::id::DeviceAddr;
 use crate::worker::{FreeOutcome, WorkerConfig};
@@ -182,7 +182,7 @@ impl Worker {
         compiled: Py<PyAny>,
         output_indices: Vec<usize>,
         has_return: bool,
-    ) -> PyResult<RegistrationHandle> {
+    ) -> PyResult<Py<RegistrationHandle>> {
         let program = program.core().clone();
         if let Some(&index) = output_indices.iter().find(|&&index| index >= program.params.len()) {
             return Err(PyValueError::new_err(format!(
@@ -194,7 +194,11 @@ impl Worker {
         let registration = detached(py, || session.register(program))?;
         drop(session);
         trace::flush_mirror(py);
-        Ok(RegistrationHandle::new(self.shared.clone(), registration, owner, compiled, output_indices, has_return))
+        let shared = self.shared.clone();
+        let handle = RegistrationHandle::new(shared, registration, owner, compiled, output_indices, has_return);
+        let handle = Bound::new(py, handle)?;
+        vectorcall::announce(&handle);
+        Ok(handle.unbind())
     }
 
     #[pyo3(signature = (*, stop = false))]
