@@ -166,7 +166,7 @@ impl Patience {
 impl Wait for Patience {
     #[inline]
     fn spins(&self, turn: u32) -> bool {
-        if !self.spins || turn % TURNS_PER_LOOK != 0 {
+        if !self.spins || !turn.is_multiple_of(TURNS_PER_LOOK) {
             return self.spins;
         }
         if turn == 0 {
