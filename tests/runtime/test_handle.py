@@ -145,6 +145,8 @@ def test_a_refused_launch_copies_nothing(device: _pypto.Worker, register: Regist
 def test_output_indices_are_parameters(device: _pypto.Worker) -> None:
     with pytest.raises(ValueError, match="output index 3 is out of range for 3 parameters"):
         device.register(core.add(), owner=None, compiled=None, output_indices=[3], has_return=True)
+    with pytest.raises(ValueError, match="output index 2 is given twice"):
+        device.register(core.add(), owner=None, compiled=None, output_indices=[2, 2], has_return=True)
 
 
 def test_pytest_does_not_collect_handles(register: Register) -> None:

@@ -184,11 +184,18 @@ impl Worker {
         has_return: bool,
     ) -> PyResult<Py<RegistrationHandle>> {
         let program = program.core().clone();
-        if let Some(&index) = output_indices.iter().find(|&&index| index >= program.params.len()) {
-            return Err(PyValueError::new_err(format!(
-                "output index {index} is out of range for {} parameters",
-                program.params.len()
-            )));
+        let mut seen = vec![false; program.params.len()];
+        for &index in &output_indices {
+            match seen.get_mut(index) {
+                Some(seen) if !*seen => *seen = true,
+                Some(_) => return Err(PyValueError::new_err(format!("output index {index} is given twice"))),
+                None => {
+                    let count = program.params.len();
+                    return Err(PyValueError::new_err(format!(
+                        "output index {index} is out of range for {count} parameters"
+                    )));
+                }
+            }
         }
         let mut session = self.shared.enter(py, "register")?;
         let registration = detached(py, || session.register(program))?;
