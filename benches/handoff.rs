@@ -35,7 +35,7 @@ impl Meeting {
             while arrived.load(Ordering::Acquire) < *round {
                 turns += 1;
                 // On one CPU the other core gets its turn only so.
-                if turns % 1024 == 0 { std::thread::yield_now() } else { spin_loop() }
+                if turns.is_multiple_of(1024) { std::thread::yield_now() } else { spin_loop() }
             }
         });
     }

@@ -280,6 +280,9 @@ class Interpreter:
     def op_move(self, stmt: OpStmt) -> np.ndarray:
         return self.get(stmt.args[0]).copy()
 
+    def op_spill(self, stmt: OpStmt) -> np.ndarray:
+        return self.get(stmt.args[0])
+
     def op_cast(self, stmt: OpStmt) -> np.ndarray:
         value, dtype = self.cut(stmt, self.get(stmt.args[0])), stmt.out.type.dtype
         if dtype.is_integer and stmt.args[0].type.dtype.is_float:

@@ -56,7 +56,6 @@ fn without_the_recorder_nothing_is_recorded_whoever_asks() {
 mod recording {
     use super::*;
     use std::sync::atomic::{AtomicU64, Ordering};
-    use std::sync::mpsc;
 
     #[test]
     fn a_launch_gives_the_tree_of_the_contract() {
@@ -192,23 +191,25 @@ chip.run
         const LAUNCHES: u64 = 500;
         let _alone = alone();
         let recording = trace::enable();
-        let (to_core, inbox) = mpsc::sync_channel::<u64>(0);
-        let done = AtomicU64::new(0);
+        let (begun, done) = (AtomicU64::new(0), AtomicU64::new(0));
+        let wait_for = |counter: &AtomicU64, launch| {
+            while counter.load(Ordering::Acquire) < launch {
+                std::thread::yield_now();
+            }
+        };
         std::thread::scope(|scope| {
-            let done = &done;
-            let core = scope.spawn(move || {
-                for launch in inbox {
+            let core = scope.spawn(|| {
+                for launch in 1..=LAUNCHES {
+                    wait_for(&begun, launch);
                     drop(trace::span(names::TASK, 0, launch));
                     done.store(launch, Ordering::Release);
                 }
             });
-            let host = scope.spawn(move || {
+            let host = scope.spawn(|| {
                 for launch in 1..=LAUNCHES {
                     let _root = trace::span(names::CHIP_RUN, 0, launch);
-                    to_core.send(launch).unwrap();
-                    while done.load(Ordering::Acquire) < launch {
-                        std::thread::yield_now();
-                    }
+                    begun.store(launch, Ordering::Release);
+                    wait_for(&done, launch);
                 }
             });
             let (mut roots, mut last_task) = (0, 0);
@@ -222,7 +223,7 @@ chip.run
                 }
             }
             // ThreadSanitizer sees a join, but not the end of a scope.
-            [host, core].map(|thread| thread.join().unwrap());
+            [host, core].into_iter().for_each(|thread| thread.join().unwrap());
         });
     }
 

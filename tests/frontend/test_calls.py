@@ -227,3 +227,37 @@ def test_a_mistake_in_a_callee_shows_the_chain_of_calls() -> None:
     assert "return pl.add(x, [1])" in lines[1]
     assert lines[-2].startswith("  in inner, called at ")
     assert lines[-1].startswith("  in outer, called at ")
+
+
+@pl.jit
+def value_meets_a_kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t = pl.mul(x, 2.0)
+    first = pl.read(t, [0, 0])
+    y = returns_a_value(t, t)
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.add(y, first)
+    return out
+
+
+def test_16_a_value_of_a_scope_may_be_passed_to_a_kernel_and_read_outside() -> None:
+    x = f32(16, 32)
+    _, out = run(value_meets_a_kernel, x, empty(16, 32))
+    np.testing.assert_array_equal(out, x * np.float32(4) + x[0, 0] * np.float32(2))
+
+
+@pl.jit.inline
+def fill_through(out, value):
+    out = fill(out, value)
+    return out
+
+
+@pl.jit
+def baked_through_inline(a: pl.Out[pl.Tensor], value: pl.Scalar[pl.FP32]):
+    a = fill_through(a, value)
+    return a
+
+
+def test_02_a_fixed_scalar_stays_fixed_through_inline_functions() -> None:
+    program = program_of(baked_through_inline, empty(4, 8), 2.5)
+    assert program.functions["fill"].params[1].baked == 2.5

@@ -236,3 +236,28 @@ def test_a_kernel_without_source_says_so() -> None:
     with pytest.raises(SyntaxError, match="the source of 'kernel' cannot be read") as caught:
         scope["kernel"].lower()
     assert "define kernels in a file" in str(caught.value)
+
+
+def test_leaving_a_loop_from_inside_a_scope_is_refused() -> None:
+    @pl.jit
+    def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        for i in pl.range(4):
+            with pl.at(level=pl.Level.CORE_GROUP):
+                out[:] = x
+                if i == 2:
+                    break
+        return out
+
+    text = report(kernel, f32(4, 8), empty(4, 8))
+    assert "`break` out of a scope" in text
+    assert "decide outside the scope" in text
+
+
+def test_the_index_of_a_loop_means_nothing_after_it() -> None:
+    @pl.jit.incore
+    def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        for i in pl.range(4):
+            pl.store(pl.load(x, [i, 0], [1, 8]), [i, 0], out)
+        pl.store(pl.load(x, [i, 0], [1, 8]), [0, 0], out)
+
+    assert "'i' has no value here" in report(kernel, f32(4, 8), empty(4, 8))

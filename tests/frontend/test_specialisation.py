@@ -188,3 +188,32 @@ def test_bad_annotations_are_reported_together() -> None:
     )
     assert "parameter 'y': <class 'list'> is not a type of the language" in text
     assert "parameter 'out': pl.Out wraps a tensor" in text
+
+
+def test_declared_tensors_that_are_not_supported_say_why() -> None:
+    import pypto.language.distributed as pld
+
+    for annotation, text in (
+        (pl.Tensor[[4, 8], pl.FP8E5M2], r"tensors of dtype pl\.FP8E5M2 are not supported"),
+        (pl.Tensor[[4, 8], pl.FP32, pl.TensorView(valid_shape=[2, 8])], "with valid_shape or stride is not supported"),
+        (pl.Tensor[[4, 8], pl.FP32, "NZ"], r"a layout such as pl\.NZ, got 'NZ'"),
+        (pld.DistributedTensor[[4, 8], pl.FP32], "programs over several ranks are not supported"),
+    ):
+
+        @pl.jit
+        def kernel(x: annotation):
+            pass
+
+        with pytest.raises(KernelTypeError, match=text):
+            kernel.lower()
+
+
+def test_a_layout_is_a_label_and_index_elements_are_64_bit_integers() -> None:
+    @pl.jit
+    def kernel(x: pl.Tensor[[4, 8], pl.INDEX, pl.NZ], out: pl.Out[pl.Tensor[[4, 8], pl.INT64]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = pl.add(x, x)
+        return out
+
+    core = verified(kernel.lower())
+    assert core["params"][0]["kind"]["Tensor"]["dtype"] == "INT64"

@@ -1,5 +1,9 @@
 """Launches through a handle: what goes in, what comes out, what is refused."""
 
+import contextlib
+import functools
+import sys
+
 import core_programs as core
 import numpy as np
 import pytest
@@ -141,6 +145,8 @@ def test_a_refused_launch_copies_nothing(device: _pypto.Worker, register: Regist
 def test_output_indices_are_parameters(device: _pypto.Worker) -> None:
     with pytest.raises(ValueError, match="output index 3 is out of range for 3 parameters"):
         device.register(core.add(), owner=None, compiled=None, output_indices=[3], has_return=True)
+    with pytest.raises(ValueError, match="output index 2 is given twice"):
+        device.register(core.add(), owner=None, compiled=None, output_indices=[2, 2], has_return=True)
 
 
 def test_pytest_does_not_collect_handles(register: Register) -> None:
@@ -151,3 +157,46 @@ def test_a_handle_shows_what_it_was_made_for(device: _pypto.Worker) -> None:
     owner, compiled = object(), object()
     handle = device.register(core.add(), owner=owner, compiled=compiled, output_indices=[], has_return=False)
     assert (handle.worker, handle.compiled) == (owner, compiled)
+
+
+def test_every_way_to_call_is_the_same(register: Register) -> None:
+    a, b, c = operands()
+    handle = register(core.add())
+    calls = [
+        lambda: handle(a, b, c),
+        lambda: handle(*(a, b, c)),
+        lambda: handle(*[a, b], c, **{"config": RunConfig()}),
+        lambda: handle.__call__(a, b, c),
+        lambda: type(handle).__call__(handle, a, b, c, config=None),
+        lambda: functools.partial(handle, a, b)(c),
+        lambda: list(map(handle, [a], [b], [c])),
+    ]
+    for call in calls:
+        c.fill_(float("nan"))
+        call()
+        assert torch.equal(c, a + b)
+
+
+@pytest.mark.parametrize("keyword", ["a", "args", "Config", ""])
+def test_parameters_are_passed_by_position(register: Register, keyword: str) -> None:
+    a, b, c = operands()
+    with pytest.raises(TypeError, match=f"got an unexpected keyword argument '{keyword}'"):
+        register(core.add())(a, b, **{keyword: c})
+
+
+def test_a_launch_leaves_the_reference_counts_of_its_arguments_alone(device: _pypto.Worker, register: Register) -> None:
+    a, b, c = operands()
+    resident = device.alloc_tensor(SHAPE, torch.float32, a)
+    handle, config = register(core.add()), RunConfig()
+    objects = [resident, b, c, config, None]
+    for _ in range(2):
+        before = [sys.getrefcount(item) for item in objects]
+        for _ in range(100):
+            handle(resident, b, c, config=config)
+            handle(resident, b)
+            with contextlib.suppress(TypeError):
+                handle(resident, b, 3)
+            with contextlib.suppress(TypeError):
+                handle(resident, b, c, wrong=config)
+        after = [sys.getrefcount(item) for item in objects]
+        assert all(abs(x - y) < 10 for x, y in zip(before, after, strict=True)), (before, after)

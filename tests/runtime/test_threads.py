@@ -69,9 +69,7 @@ def test_registering_in_threads_gives_one_registration(device: _pypto.Worker, re
 
 
 @pytest.mark.parametrize("operation", ["launch", "allocate", "copy"])
-def test_a_worker_is_closed_while_others_use_it(
-    device: _pypto.Worker, register: Register, operation: str
-) -> None:
+def test_a_worker_is_closed_while_others_use_it(device: _pypto.Worker, register: Register, operation: str) -> None:
     handle = register(core.endless(), (), has_return=False)
     tensor = device.alloc_tensor((1 << 20,), torch.uint8)
     host = torch.zeros(1 << 20, dtype=torch.uint8)

@@ -19,9 +19,12 @@ from pypto.language.annotations import (
     ScalarAnnotation,
     Tensor,
     TensorAnnotation,
+    TensorView,
     TileAnnotation,
 )
+from pypto.language.distributed import DistributedTensor
 from pypto.language.dtypes import DataType
+from pypto.language.enums import TensorLayout
 
 if TYPE_CHECKING:
     from pypto.frontend.reader import Reader
@@ -128,7 +131,11 @@ def _spec(argument: ast.arg, annotation: Any) -> ParamSpec:
     if annotation is Tensor:
         return ParamSpec(name, "tensor", direction, declared, None, None, argument)
     if isinstance(annotation, TensorAnnotation):
-        return ParamSpec(name, "tensor", direction, declared, annotation.shape, annotation.dtype, argument)
+        return ParamSpec(name, "tensor", direction, declared, annotation.shape, _elements(annotation), argument)
+    if isinstance(annotation, TileAnnotation):  # only in kernels that are spliced, where the argument decides
+        return ParamSpec(name, "any", direction, declared, None, None, argument)
+    if annotation is DistributedTensor:
+        raise Unreadable("pld.DistributedTensor: programs over several ranks are not supported")
     if isinstance(annotation, ScalarAnnotation):
         return ParamSpec(name, "scalar", direction, declared, None, annotation.dtype, argument)
     if isinstance(annotation, DataType):
@@ -140,6 +147,20 @@ def _spec(argument: ast.arg, annotation: Any) -> ParamSpec:
     if isinstance(annotation, ArrayAnnotation):
         raise Unreadable("pl.Array parameters are not supported yet")
     raise Unreadable(f"{annotation!r} is not a type of the language")
+
+
+def _elements(annotation: TensorAnnotation) -> DataType:
+    """The dtype of a declared tensor; layouts are labels, other views are refused."""
+    view, dtype = annotation.view, annotation.dtype
+    if isinstance(view, TensorView):
+        if view.valid_shape is not None or view.stride is not None:
+            raise Unreadable("a pl.TensorView with valid_shape or stride is not supported yet")
+    elif view is not None and not isinstance(view, TensorLayout):
+        raise Unreadable(f"the third item of pl.Tensor[...] is a layout such as pl.NZ, got {view!r}")
+    assert dtype is not None, "pl.Tensor[...] always has a dtype"
+    if not dtype.supported:
+        raise Unreadable(f"tensors of dtype {dtype!r} are not supported")
+    return dtype.of_elements
 
 
 def check_local(reader: Reader, annotation: ast.expr, value: Value, node: ast.stmt) -> None:

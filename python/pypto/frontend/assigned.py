@@ -9,7 +9,8 @@ from collections.abc import Iterable
 def assigned_names(body: Iterable[ast.stmt]) -> list[str]:
     """Names that statements assign, at any depth, in order of first appearance.
 
-    Writes through subscripts are not assignments: they change memory, not what the name means.
+    Writes through subscripts are not assignments: they change memory, not what the name means. Indices of loops are
+    none either: they mean something inside their loop only.
     """
     found: dict[str, None] = {}
     stack: list[ast.AST] = []
@@ -29,9 +30,7 @@ def _parts(node: ast.AST) -> Iterable[ast.AST]:
         return node.targets
     if isinstance(node, (ast.AnnAssign, ast.AugAssign)):
         return (node.target,)
-    if isinstance(node, (ast.For, ast.AsyncFor)):
-        return (node.target, *node.body, *node.orelse)
-    if isinstance(node, (ast.While, ast.If)):
+    if isinstance(node, (ast.For, ast.While, ast.If)):  # the index of a loop has a meaning inside it only
         return (*node.body, *node.orelse)
     if isinstance(node, ast.With):
         return (*node.items, *node.body)

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pypto.frontend import signature
+from pypto.frontend import signature, views
 from pypto.frontend.annotations import ParamSpec
 from pypto.frontend.builder import Frame, usable
 from pypto.frontend.library import MAX_CALL_DEPTH
@@ -16,7 +16,7 @@ from pypto.frontend.values import PyValue, Value, Window, describe, is_scalar
 from pypto.ir.diagnostics import KernelError
 from pypto.ir.exprs import Const, Expr, cast, index, of_dim
 from pypto.ir.nodes import CallStmt, Function, Var
-from pypto.ir.types import TensorType, TileType
+from pypto.ir.types import TileType
 from pypto.language.enums import FunctionType
 from pypto.language.jit import JITFunction
 from pypto.language.program import FunctionDecl, InlineFunction
@@ -95,7 +95,7 @@ def call_function(reader: Reader, obj: Any, node: ast.Call) -> Value:
     callee = Callee(decl.__name__, source, namespace, methods, specs, axes)
     values, nodes = _match(reader, decl.__name__, specs, node)
     if kind == "splice" or builder.level == "kernel":
-        return _splice(reader, callee, values, node)
+        return _splice(reader, callee, values, nodes, node)
     return _launch(reader, callee, values, nodes, node)
 
 
@@ -137,10 +137,12 @@ def _match(reader: Reader, name: str, specs: list[ParamSpec], node: ast.Call) ->
     return values, nodes  # type: ignore[return-value]  # none is missing
 
 
-def _splice(reader: Reader, callee: Callee, values: list[Value], node: ast.Call) -> Value:
+def _splice(reader: Reader, callee: Callee, values: list[Value], nodes: list[ast.expr], node: ast.Call) -> Value:
     """Reads the callee's body in place, with its own names."""
     builder = reader.builder
-    frame = Frame(callee.source, callee.namespace, methods=callee.methods)
+    passed = zip(callee.specs, nodes, strict=True)
+    baked = frozenset(spec.name for spec, argument in passed if _is_baked(builder.frame, argument))
+    frame = Frame(callee.source, callee.namespace, methods=callee.methods, baked=baked)
     outer_frame, outer_chain, outer_homes = builder.frame, builder.chain, builder.homes
     here = builder.loc(node)
     builder.frame, builder.chain, builder.homes = frame, (*outer_chain, (callee.name, here)), {}
@@ -148,7 +150,7 @@ def _splice(reader: Reader, callee: Callee, values: list[Value], node: ast.Call)
     try:
         signature.bind_dynamic_extents(builder, callee.axes, callee.specs, values)
         for spec, value in zip(callee.specs, values, strict=True):
-            builder.bind(spec.name, value)
+            builder.bind(spec.name, builder.detach(value, here))
         reader.statements.read(callee.source.node.body)
     finally:
         for bound in list(frame.names):
@@ -167,7 +169,7 @@ def _launch(reader: Reader, callee: Callee, values: list[Value], nodes: list[ast
     baked: dict[str, Const] = {}
     for spec, value, argument in zip(callee.specs, values, nodes, strict=True):
         arguments.append(_argument(reader, callee.name, spec, value, argument))
-        if isinstance(argument, ast.Name) and argument.id in builder.frame.baked and isinstance(value, Const):
+        if _is_baked(builder.frame, argument) and isinstance(value, Const):
             baked[spec.name] = value
     resolved = signature.resolve(callee.namespace, callee.specs, callee.axes, arguments, baked)
     kernel = reader.library.kernels.get(resolved.key)
@@ -210,6 +212,11 @@ def _launch(reader: Reader, callee: Callee, values: list[Value], nodes: list[ast
     return results[0] if len(results) == 1 else tuple(results)
 
 
+def _is_baked(frame: Frame, argument: ast.expr) -> bool:
+    """Whether an argument is the name of a scalar that was fixed at compile time: the callee fixes it too."""
+    return isinstance(argument, ast.Name) and argument.id in frame.baked
+
+
 def _argument(reader: Reader, name: str, spec: ParamSpec, value: Value, node: ast.expr) -> Var | Expr:
     builder = reader.builder
     if spec.kind == "scalar" or (spec.kind == "any" and is_scalar(value)):
@@ -231,7 +238,7 @@ def _argument(reader: Reader, name: str, spec: ParamSpec, value: Value, node: as
     if isinstance(value, Window) or not isinstance(value, Var):
         builder.fail("type", f"{name}(): {spec.name!r} is a tensor, got {describe(value)}", node)
     if isinstance(value.type, TileType):
-        return builder.op("spill", TensorType(value.type.shape, value.type.dtype), (value,), node, hint=value.name)
+        return views.in_memory(builder, value, node)
     if spec.dtype is not None and spec.dtype is not value.type.dtype:
         builder.fail(
             "type",

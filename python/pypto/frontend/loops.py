@@ -9,7 +9,7 @@ from pypto.frontend import scalars, scopes, views
 from pypto.frontend.assigned import assigned_names
 from pypto.frontend.builder import usable
 from pypto.frontend.regions import LoopState
-from pypto.frontend.values import PyValue, Window, describe, is_scalar
+from pypto.frontend.values import PyValue, Value, Window, describe, is_scalar
 from pypto.ir.exprs import Const, Expr, ScalarVar, index
 from pypto.ir.nodes import ForStmt, Stmt, Var, WhileStmt
 from pypto.language.dtypes import INDEX
@@ -87,8 +87,9 @@ def _counted(reader: Reader, node: ast.For, call: ast.Call, kind: str) -> None:
             builder.fail("type", f"pl.{kind} has no parameter {keyword.arg!r}", keyword.value)
     target, carried = _targets(reader, node, initial is not None)
     variable = ScalarVar(target.id, INDEX)
-    for name in (target.id, *carried):  # what these names mean outside the loop is kept, and comes back after it
-        if name in builder.frame.names and carried:
+    inside = (target.id, *carried)
+    for name in inside:  # what these names mean outside the loop is kept, and comes back after it
+        if name in builder.frame.names:
             builder.bind(_outside(name), builder.frame.names[name])
     if initial is not None:
         _begin(reader, initial, carried)
@@ -99,10 +100,17 @@ def _counted(reader: Reader, node: ast.For, call: ast.Call, kind: str) -> None:
         if carried:
             _end_of_round(reader, state, node, carried)
 
-    state, block = regions.loop(node, body, carried)
+    _, block = regions.loop(node, body, carried)
     builder.emit(ForStmt(variable, start, stop, step, kind, block, builder.loc(node)))
+    finals = [builder.frame.names[name] for name in carried]
+    for name in inside:
+        before = builder.frame.names.get(_outside(name))
+        builder.unbind(name)
+        if before is not None:
+            builder.bind(name, before)
+            builder.unbind(_outside(name))
     if carried:
-        _after(reader, state, node, carried)
+        _name_finals(reader, node, finals)
 
 
 def _outside(name: str) -> str:
@@ -120,7 +128,7 @@ def _begin(reader: Reader, initial: ast.expr, carried: list[str]) -> None:
             value = views.load_window(builder, value, initial)
         if not is_scalar(value) and not isinstance(value, Var):
             builder.fail("type", f"a loop carries scalars, tiles and tensors, got {describe(value)}", initial)
-        builder.bind(name, value)
+        builder.bind(name, builder.detach(value, initial))
 
 
 def _end_of_round(reader: Reader, state: LoopState, node: ast.For, carried: list[str]) -> None:
@@ -134,25 +142,15 @@ def _end_of_round(reader: Reader, state: LoopState, node: ast.For, carried: list
         builder.bind(name, value)
 
 
-def _after(reader: Reader, state: LoopState, node: ast.For, carried: list[str]) -> None:
-    """The final values stand under the names left of the yield; the iteration names mean again what they meant."""
-    builder = reader.builder
-    finals = [builder.frame.names[name] for name in carried]
-    assert isinstance(node.target, ast.Tuple), "checked with the target"
-    for name in (*carried, *(item.id for item in node.target.elts if isinstance(item, ast.Name))):
-        before = builder.frame.names.get(_outside(name))
-        if before is None:
-            builder.unbind(name)
-        else:
-            builder.bind(name, before)
-            builder.unbind(_outside(name))
+def _name_finals(reader: Reader, node: ast.For, finals: list[Value]) -> None:
+    """The final values stand under the names left of the yield."""
     last = node.body[-1]
     assert isinstance(last, ast.Assign), "checked at the end of the round"
     target = last.targets[0]
     names = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
     for item, value in zip(names, finals, strict=True):
         if isinstance(item, ast.Name):
-            builder.bind(item.id, value)
+            reader.builder.bind(item.id, value)
 
 
 def _targets(reader: Reader, node: ast.For, carries: bool) -> tuple[ast.Name, list[str]]:

@@ -2,7 +2,8 @@
 
 A name that a branch or a loop assigns needs one place that holds its value wherever paths meet: its *home*. Tiles are
 costly to copy, so a tile that only this name holds becomes its own home and operations assign it in place. Everything
-else gets a fresh home and is copied into it where the path ends.
+else gets a fresh home and is copied into it where the path ends. A scalar that several paths assign is never shared by
+two names: giving it a second one copies it (`Builder.detach`).
 """
 
 from __future__ import annotations
@@ -52,11 +53,13 @@ class _ReadAgain(Exception):
 class LoopState:
     """A loop being read.
 
-    `homes` are the places of the names that it carries; `entries` what those that are tensors held before, `moved`
-    which of them a round changes. `yields` says that it has `init_values`, `yielded` what `pl.yield_` gave.
+    `level` is where it stands, a kernel or orchestration code. `homes` are the places of the names that it carries;
+    `entries` what those that are tensors held before, `moved` which of them a round changes. `yields` says that it has
+    `init_values`, `yielded` what `pl.yield_` gave.
     """
 
     node: ast.stmt
+    level: str
     yields: bool = False
     homes: dict[str, Var | ScalarVar] = field(default_factory=dict)
     entries: dict[str, Var] = field(default_factory=dict)
@@ -116,10 +119,13 @@ class Regions:
         before = dict(builder.frame.names)
         homes: dict[str, Var | ScalarVar] = {}
         for name in names:
-            tile = self._sole_tile(before.get(name))
+            held = before.get(name)
+            tile = self._sole_tile(held)
             if tile is not None:
                 homes[name] = tile
                 tile.mutable = True
+            elif isinstance(held, ScalarVar) and held.mutable:
+                homes[name] = held
         then = self._arm(node.body, names, homes)
         for name, value in then.values.items():  # the other arm assigns what this one introduced
             tile = self._sole_tile(value)
@@ -215,7 +221,7 @@ class Regions:
         names = [name for name in dict.fromkeys([*assigned_names(node.body), *(carried or ())]) if name in before]
         mark, mistakes, needs = len(builder.block), len(builder.diagnostics), Needs()
         while True:
-            state = LoopState(node, yields=bool(carried))
+            state = LoopState(node, builder.level, yields=bool(carried))
             self._enter(state, names, needs)
             block: list[Stmt] = []
             self.loops.append(state)
@@ -245,7 +251,9 @@ class Regions:
                 held = views.load_whole(builder, held, state.node)
                 builder.bind(name, held)
             home: Var | ScalarVar
-            if is_scalar(held):
+            if isinstance(held, ScalarVar) and held.mutable:
+                home = held  # a variable of its own already: no other name ever means it
+            elif is_scalar(held):
                 home = variable = ScalarVar(name, held.dtype, mutable=True)
                 builder.emit(Let(variable, held, builder.loc(state.node)))
             elif isinstance(held, Var) and held.is_tensor:

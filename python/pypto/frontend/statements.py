@@ -20,7 +20,7 @@ from pypto.ir.types import TileType, same_box, same_valid
 if TYPE_CHECKING:
     from pypto.frontend.reader import Reader
 
-MAX_STATEMENTS: Final = 1_000_000
+MAX_STATEMENTS: Final = 200_000
 """Statements of one function after unrolling and inlining. More is a runaway `pl.unroll`."""
 
 _REJECTED: Final[dict[type[ast.stmt], tuple[str, str]]] = {
@@ -109,7 +109,7 @@ class Statements:
             if len(value) != len(target.elts):
                 builder.fail("value", f"{len(target.elts)} names for {len(value)} values", target)
             # The right side is complete before any name changes: `a, b = b, a` swaps.
-            kept = [self._detach(item, node) for item in value]
+            kept = [builder.detach(item, node) for item in value]
             for item, part in zip(target.elts, kept, strict=True):
                 self.assign(item, part, node)
         elif isinstance(target, ast.Subscript):
@@ -122,11 +122,6 @@ class Statements:
                 "assign to a name, or to a box: out[0:16, :] = x",
             )
 
-    def _detach(self, value: Value, node: ast.stmt) -> Value:
-        if isinstance(value, ScalarVar) and value.mutable:
-            return self.builder.let(value, node, value.name)
-        return value
-
     def assign_name(self, name: str, value: Value, node: ast.stmt) -> None:
         """`name = value`."""
         builder = self.builder
@@ -136,6 +131,7 @@ class Statements:
         if is_scalar(value):
             self._assign_scalar(name, value, node)
             return
+        value = builder.detach(value, node)
         if isinstance(value, Var):
             value = self._settle(name, value)
         elif value == NONE and isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
@@ -275,6 +271,10 @@ class Statements:
         word = "break" if isinstance(node, ast.Break) else "continue"
         if not regions.loops:
             builder.fail("syntax", f"`{word}` outside a loop", node)
+        if regions.loops[-1].level != builder.level:
+            builder.fail(
+                "syntax", f"`{word}` out of a scope", node, "decide outside the scope, on a value that it computed"
+            )
         regions.sync(regions.loops[-1], node, rebind=False)
         loc = builder.loc(node)
         builder.emit(BreakStmt(loc) if isinstance(node, ast.Break) else ContinueStmt(loc))

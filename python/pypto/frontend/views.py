@@ -15,7 +15,7 @@ from pypto.frontend.builder import Builder, usable
 from pypto.frontend.values import Value, Window, describe
 from pypto.ir.exprs import Const, Dim, Expr, ScalarVar, binary, difference, index, of_dim, same
 from pypto.ir.nodes import OpStmt, Var
-from pypto.ir.types import TensorType, TileType
+from pypto.ir.types import TensorType, TileType, region
 from pypto.language.dtypes import INDEX
 
 if TYPE_CHECKING:
@@ -178,8 +178,20 @@ def load_window(builder: Builder, window: Window, node: ast.AST, transposed: boo
     if transposed:
         shape, valid = shape[::-1], valid[::-1]
     type = TileType(shape, window.base.type.dtype, valid, tensor_level=True)  # type: ignore[arg-type]  # checked above
+    if region(type.shape, type.valid) is None:
+        builder.fail(
+            "unsupported",
+            f"of {list(shape)} only the outermost axis and the last one may be partly valid",
+            node,
+            "load the planes one by one",
+        )
     attrs = {"box": window.extents, "keep": window.keep, "transposed": transposed}
     return builder.op("load", type, (window.base, window.offsets, window.valid), node, attrs, window.base.name)
+
+
+def in_memory(builder: Builder, tile: Var, node: ast.AST) -> Var:
+    """The device memory in which an on-chip value waits between scopes, for orchestration code that needs it there."""
+    return builder.op("spill", TensorType(tile.tile.shape, tile.tile.dtype), (tile,), node, hint=tile.name)
 
 
 def whole(tensor: Var) -> Window:

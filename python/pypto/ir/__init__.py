@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from pypto.ir.compile import compile
 from pypto.ir.compiled_program import CompiledProgram
 from pypto.ir.diagnostics import (
@@ -28,7 +30,18 @@ from pypto.ir.pass_manager import (
 )
 from pypto.ir.platforms import BackendType
 from pypto.ir.printer import python_print
+from pypto.ir.text import deserialize, serialize
 from pypto.ir.types import TensorType, TileType
+from pypto.language.annotations import TensorView, TileView
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Names that exist and are not supported; see `unsupported`."""
+        from pypto.ir.unsupported import find
+
+        return find(name)
+
 
 __all__ = [
     "BackendType",
@@ -53,8 +66,12 @@ __all__ = [
     "Program",
     "RuntimeKind",
     "TensorType",
+    "TensorView",
     "TileType",
+    "TileView",
     "VerificationLevel",
     "compile",
+    "deserialize",
     "python_print",
+    "serialize",
 ]

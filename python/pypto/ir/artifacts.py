@@ -8,6 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
+from pypto.language import dtypes
+
 SIDECAR: Final = "compiled_meta.json"
 PROGRAM: Final = "program.json"
 SCHEMA: Final = 1
@@ -55,8 +57,12 @@ def read_sidecar(directory: Path) -> dict[str, Any]:
         ):
             raise _malformed(path, f"describes a parameter badly: {param!r}")
         shape = param.get("shape")
-        if shape is not None and (not isinstance(shape, list) or any(type(dim) is not int for dim in shape)):
+        if shape is not None and (
+            not isinstance(shape, list) or any(type(dim) is not int or dim < -1 for dim in shape)
+        ):
             raise _malformed(path, f"has a bad shape for {param['name']!r}: {shape!r}")
+        if param["dtype"] not in (dtype.name for dtype in dtypes.ALL):
+            raise _malformed(path, f"has an unknown dtype for {param['name']!r}: {param['dtype']!r}")
         if param["direction"] not in ("In", "Out", "InOut"):
             raise _malformed(path, f"has a bad direction for {param['name']!r}: {param['direction']!r}")
     return meta

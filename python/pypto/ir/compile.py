@@ -13,9 +13,10 @@ from pypto.ir.compiled_program import CompiledProgram, Metadata
 from pypto.ir.lower import lower
 from pypto.ir.nodes import Program
 from pypto.ir.param_info import ParamDirection, ParamInfo
-from pypto.ir.pass_manager import OptimizationStrategy
-from pypto.ir.passes import outline
+from pypto.ir.pass_manager import OptimizationStrategy, VerificationLevel
+from pypto.ir.passes import check_outputs, outline
 from pypto.ir.platforms import BackendType, backend_of, simulator_of
+from pypto.ir.verifier import verify
 from pypto.language.dtypes import DataType
 
 _COUNTER = itertools.count()
@@ -45,7 +46,8 @@ def compile(
 
     `platform` picks the backend and is checked (`ValueError`); without it the simulated chip of `backend_type` is
     meant. `output_dir` defaults to a fresh directory below `PYPTO_PROG_BUILD_DIR` or `./build_output`. The arguments
-    that steer code generation for the real chip are accepted and have nothing to steer on the simulated one.
+    that steer code generation for the real chip are accepted and have nothing to steer on the simulated one;
+    `VerificationLevel.NONE` skips the check of the IR.
     """
     if isinstance(program, Program):
         ir = program
@@ -56,6 +58,9 @@ def compile(
     if platform is None:
         platform = simulator_of(backend_type)
     backend = backend_of(platform)
+    if verification_level is not VerificationLevel.NONE:
+        verify(ir)
+    check_outputs(ir.entry)
     core = lower(ir)
     directory = _directory(output_dir, ir.name)
     metadata = _metadata(core, len(ir.entry.returns))

@@ -6,6 +6,8 @@ import linecache
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from pypto.errors import Error
+
 MAX_REPORTED = 20
 """A broken file produces follow-up mistakes; more than this many help nobody."""
 
@@ -50,7 +52,7 @@ class Diagnostic:
         return "\n".join(lines)
 
 
-class KernelError(Exception):
+class KernelError(Error):
     """A kernel was refused. `diagnostics` holds every mistake that was found, in source order."""
 
     diagnostics: tuple[Diagnostic, ...]

@@ -305,6 +305,10 @@ def _cast(to: _Printer, stmt: OpStmt) -> str:
     return f'pl.cast({to._operand(stmt.args[0])}, {_dtype(stmt.attrs["target_type"])}, mode="{stmt.attrs["mode"]}")'
 
 
+def _spill(to: _Printer, stmt: OpStmt) -> str:
+    return to._operand(stmt.args[0])  # another name: whoever uses the value there finds it in device memory
+
+
 def _move(to: _Printer, stmt: OpStmt) -> str:
     return f"pl.move({to._operand(stmt.args[0])}, pl.MemorySpace.{stmt.attrs['target_memory'].value})"
 
@@ -332,6 +336,7 @@ _PRINTERS = {
     "full": _full,
     "cast": _cast,
     "move": _move,
+    "spill": _spill,
     "transpose": _transpose,
     "matmul_acc": _matmul_acc,
     "row_sum": _reduce,

@@ -11,7 +11,8 @@ class DataType:
     """The type of one element, or of a scalar.
 
     Instances are unique, so `is` compares them. `bits` counts the bits of one element; `torch_name` is the name in
-    torch without its prefix, or `None` where torch has no such type.
+    torch without its prefix, or `None` where torch has no such type; `supported` says whether tensors and tiles can
+    have it (as a scalar type every integer is fine).
     """
 
     __slots__ = ("bits", "kind", "name", "supported", "torch_name")
@@ -34,6 +35,11 @@ class DataType:
         DataType._by_name[name] = self
         if torch_name is not None:
             DataType._by_torch.setdefault(torch_name, self)
+
+    @property
+    def of_elements(self) -> DataType:
+        """The type of elements that this name means: INDEX is a name for scalars, in memory it is INT64."""
+        return DataType._by_name["INT64"] if self.name == "INDEX" else self
 
     @property
     def is_float(self) -> bool:
@@ -109,7 +115,7 @@ INT64: Final = DataType("INT64", 64, _SIGNED, "int64")
 UINT8: Final = DataType("UINT8", 8, _UNSIGNED, "uint8")
 UINT16: Final = DataType("UINT16", 16, _UNSIGNED, "uint16")
 UINT32: Final = DataType("UINT32", 32, _UNSIGNED, "uint32")
-UINT64: Final = DataType("UINT64", 64, _UNSIGNED, "uint64")
+UINT64: Final = DataType("UINT64", 64, _UNSIGNED, "uint64", False)
 FP16: Final = DataType("FP16", 16, _FLOAT, "float16")
 BF16: Final = DataType("BF16", 16, _FLOAT, "bfloat16")
 FP32: Final = DataType("FP32", 32, _FLOAT, "float32")

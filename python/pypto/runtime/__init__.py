@@ -15,10 +15,8 @@ with ChipWorker(config=cfg) as w:
 from __future__ import annotations
 
 from pypto._pypto import MemoryReport, RegistrationHandle
-from pypto.ir import CompiledProgram
 from pypto.runtime.bench import BenchmarkStats, benchmark
 from pypto.runtime.device_tensor import DeviceTensor
-from pypto.runtime.dispatch import dispatch as _dispatch
 from pypto.runtime.golden import validate_golden
 from pypto.runtime.log_config import apply_environment, configure_log
 from pypto.runtime.log_config import current_level as log_level
@@ -64,8 +62,5 @@ __all__ = [
     "run",
     "validate_golden",
 ]
-
-# Calling a compiled program needs a worker. `pypto.ir` knows nothing of workers, so the behaviour is put in from here.
-CompiledProgram._dispatch = _dispatch
 
 apply_environment()

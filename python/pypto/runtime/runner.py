@@ -184,15 +184,16 @@ def _outputs(compiled: CompiledProgram, tensors: Sequence[Any], returned: Any) -
     """The tensors that the program wrote, by name of parameter, on the host."""
     import torch
 
-    if returned is not None:
-        names = [compiled.param_names[index] for index in compiled.output_indices]
-        return dict(zip(names, returned if isinstance(returned, tuple) else (returned,), strict=True))
+    made = iter(returned if isinstance(returned, tuple) else (returned,))
+    given = iter(tensors)
+    left_out = len(tensors) < len(compiled.param_names)
     written = programs.core_program(compiled).written
-    host = {name: tensor for name, tensor in zip(compiled.param_names, tensors, strict=True) if name in written}
-    return {
-        name: tensor.to_host() if hasattr(tensor, "to_host") else torch.as_tensor(tensor)
-        for name, tensor in host.items()
-    }
+    outputs = {}
+    for index, name in enumerate(compiled.param_names):
+        value = next(made if left_out and index in compiled.output_indices else given)
+        if name in written:
+            outputs[name] = value.to_host() if hasattr(value, "to_host") else torch.as_tensor(value)
+    return outputs
 
 
 def _named(expected: Any, names: list[str]) -> dict[str, torch.Tensor]:

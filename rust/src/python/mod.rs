@@ -19,6 +19,7 @@ mod site;
 mod tensor;
 mod trace;
 mod transfer;
+mod vectorcall;
 mod worker;
 
 use pyo3::prelude::*;

@@ -54,10 +54,7 @@ impl Session<'_> {
         let bind_args = trace::span(names::BIND_ARGS, invocation, args.len() as u64);
         open.registry.entries[cid].bound.bind(program, args, &mut open.arena, owner)?;
         drop(bind_args);
-        if open.registry.entries[cid].grow_staging(&mut open.arena).is_err() {
-            open.reclaim();
-            open.registry.entries[cid].grow_staging(&mut open.arena)?;
-        }
+        open.grow_staging(cid)?;
         let Open { device, arena, registry, workspace } = open;
         let entry = &mut registry.entries[cid];
         // SAFETY: the caller vouches for the host tensors.

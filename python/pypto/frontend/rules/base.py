@@ -154,8 +154,8 @@ def dtype_at(call: BoundCall, position: int) -> DataType:
             call.node_of(position),
         )
     if not obj.supported:
-        call.builder.fail("unsupported", f"dtype {obj!r} is not supported yet", call.node_of(position))
-    return obj
+        call.builder.fail("unsupported", f"elements of dtype {obj!r} are not supported", call.node_of(position))
+    return obj.of_elements
 
 
 def constant(call: BoundCall, name: str) -> Any:

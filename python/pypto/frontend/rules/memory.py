@@ -258,6 +258,8 @@ def _place(call: BoundCall) -> tuple[Var, tuple[Expr, ...]]:
         owner = views.view_of(builder, owner, call.node)
     if not isinstance(owner, Var):
         builder.fail("type", f"{call.form.spelling} takes a tensor or a tile, got {describe(owner)}", call.node_of(0))
+    if builder.level != "kernel" and not owner.is_tensor:
+        owner = views.in_memory(builder, owner, call.node)
     given = call.values[1]
     at = (
         (scalars.integer(builder, given, call.node_of(1), "an index"),)

@@ -174,8 +174,10 @@ class _Outliner:
                 result.append(IfStmt(stmt.cond, self._rewrite(stmt.then), self._rewrite(stmt.orelse), stmt.loc))
             elif isinstance(stmt, OpStmt) and stmt.op == "spill":
                 assert isinstance(stmt.args[0], Var), "a spill takes a variable"
-                assert isinstance(stmt.out, Var), "a spill has a result"
-                stmt.out.forward = self._temporary(stmt.args[0].resolve())
+                waits = self._temporary(stmt.args[0].resolve())
+                shape = waits.type.shape
+                box = (waits, tuple(index(0) for _ in shape), shape)
+                result.append(OpStmt("slice", stmt.out, box, stmt.loc, {"keep": tuple(range(len(shape)))}))
             else:
                 result.append(stmt)
         return result

@@ -149,6 +149,8 @@ fn what_launches_keep_gives_way_to_an_allocation() {
     let [mut a, mut b, mut c] = [1, 2, 0].map(|value| vec![value; 16 << 10]);
     run(&worker, &registration, &[host(&mut a), host(&mut b), host(&mut c)]).unwrap();
     assert!(worker.memory_report().staging >= 48 << 10);
+    worker.allocate(spec(&[65 << 10], DType::U8)).unwrap_err();
+    assert!(worker.memory_report().staging >= 48 << 10, "a request that cannot succeed costs the others nothing");
     let all = worker.allocate(spec(&[64 << 10], DType::U8)).unwrap();
     let error = run(&worker, &registration, &[host(&mut a), host(&mut b), host(&mut c)]).unwrap_err();
     assert_eq!(error.code(), "out_of_memory");

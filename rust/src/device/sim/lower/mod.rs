@@ -10,12 +10,13 @@
 mod alias;
 mod chain;
 mod emit;
+mod functions;
 mod graph;
 mod group;
 mod liveness;
 mod schedule;
 
-pub(super) use chain::lane_bits;
+pub(super) use functions::lane_bits;
 
 use super::code::{Code, Inst, Param, Source, Step};
 use crate::device::DeviceError;

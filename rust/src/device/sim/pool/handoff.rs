@@ -93,7 +93,8 @@ impl Handoff {
     /// Runs every part once, on the caller and on the cores `1..=threads.len()`, and returns when all have ended. If a
     /// part panics, parts that nobody has taken are left out, and the panic goes on in the caller.
     ///
-    /// `wait` says how the caller waits for cores; `waiting` is called at least every 10 ms meanwhile.
+    /// `wait` says how the caller waits for cores; `waiting` is called at least every 10 ms meanwhile. A panic of it goes
+    /// on when the cores have finished.
     ///
     /// # Safety
     /// One thread at a time runs. `threads` are the threads that [`Handoff::serve`] the cores 1, 2, ...
@@ -202,9 +203,14 @@ impl Handoff {
         // that it would not see from a plain loop.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
             self.next.store(job.parts, Ordering::Relaxed);
-            lock(&self.panic).get_or_insert(panic);
-            self.panicked.store(true, Ordering::Relaxed);
+            self.keep(panic);
         }
+    }
+
+    /// Keeps the first panic for the caller.
+    fn keep(&self, panic: Box<dyn Any + Send>) {
+        lock(&self.panic).get_or_insert(panic);
+        self.panicked.store(true, Ordering::Relaxed);
     }
 
     /// Tells the caller that this core is done.
@@ -241,7 +247,10 @@ impl Handoff {
             if change(mailbox, RUNNING, AWAITED).is_ok() {
                 while is_at_work(mailbox) {
                     park_timeout(LOOK_AROUND);
-                    waiting();
+                    // To unwind now would free what a core still uses.
+                    if let Err(panic) = catch_unwind(AssertUnwindSafe(&mut *waiting)) {
+                        self.keep(panic);
+                    }
                 }
             }
         }

@@ -2,8 +2,8 @@
 #![allow(unsafe_code)] // fork and clock_gettime
 
 use super::*;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Barrier, mpsc};
 use std::time::{Duration, Instant};
 
 /// Runs `parts` parts and gives how often each ran.
@@ -145,7 +145,7 @@ fn runs_from_several_threads_wait_for_each_other() {
             })
         });
         // ThreadSanitizer sees a join, but not the end of a scope.
-        callers.map(|caller| caller.join().unwrap());
+        callers.into_iter().for_each(|caller| caller.join().unwrap());
     });
 }
 
@@ -194,16 +194,40 @@ fn the_caller_looks_around_while_it_waits_for_another_core() {
 }
 
 #[test]
+fn a_panic_while_waiting_goes_on_when_the_cores_have_finished() {
+    let pool = CorePool::new(2);
+    let barrier = Barrier::new(2);
+    let (stop, finished) = (AtomicBool::new(false), AtomicBool::new(false));
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let part = |_: usize, core: usize| {
+            barrier.wait();
+            if core == 1 {
+                while !stop.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
+                std::thread::sleep(Duration::from_millis(20));
+                finished.store(true, Ordering::Relaxed);
+            }
+        };
+        pool.run_watched(2, &part, &mut || assert!(stop.swap(true, Ordering::Relaxed), "enough waiting"));
+    }));
+    assert!(finished.into_inner());
+    assert_eq!(*caught.unwrap_err().downcast::<&str>().unwrap(), "enough waiting");
+    assert_eq!(cores_that_meet(&pool), [1, 1]);
+}
+
+#[test]
 fn threads_carry_the_number_of_their_core_and_end_with_the_pool() {
     let pool = CorePool::new(3);
-    let (sender, receiver) = mpsc::channel();
+    let names = Mutex::new(Vec::new());
     let barrier = Barrier::new(3);
     pool.run(3, &|_, core| {
         barrier.wait();
         let name = std::thread::current().name().map(str::to_owned);
-        sender.send((core, name)).unwrap();
+        lock(&names).push((core, name));
     });
-    let mut names: Vec<_> = receiver.try_iter().filter(|(core, _)| *core > 0).collect();
+    let mut names = names.into_inner().unwrap();
+    names.retain(|(core, _)| *core > 0);
     names.sort();
     assert_eq!(names, [(1, Some("pypto-core-1".to_owned())), (2, Some("pypto-core-2".to_owned()))]);
     let handoff = Arc::downgrade(&pool.crew.lock().unwrap().as_ref().unwrap().handoff);

@@ -1,5 +1,7 @@
 //! The chip against a plain interpreter of programs.
 
+mod behaviour;
+mod mutants;
 mod random;
 mod reference;
 mod run;
