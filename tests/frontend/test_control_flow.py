@@ -340,3 +340,36 @@ def test_scalars_are_values_in_tuples_in_other_names_and_in_spliced_functions() 
     expected[0, 110 % 8] = 8 + 8 + 4  # n was 8 and became 110
     expected[1, 0] = 110
     np.testing.assert_array_equal(out, expected)
+
+
+@pl.jit.incore
+def validity_follows_the_value(x: pl.Tensor, n: pl.Scalar[pl.INDEX], out: pl.Out[pl.Tensor]):
+    a = pl.load(x, [0, 0], [8, 8])
+    b = pl.load(x, [8, 0], [8, 8], valid_shape=[3, 8])
+    derived = a
+    for i in pl.range(n):
+        derived = pl.add(a, 0.0)
+        last = pl.neg(a)
+        a, b = b, a
+        if i == 2:
+            b = pl.load(x, [16, 0], [8, 8], valid_shape=[i, 8])
+    pl.store(a, [0, 0], out)
+    pl.store(b, [8, 0], out)
+    pl.store(derived, [16, 0], out)
+    pl.store(last, [24, 0], out)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_validity_follows_the_value_through_swaps_and_into_what_is_derived_from_it(n: int) -> None:
+    x = f32(24, 8)
+    out = run(validity_follows_the_value, x, n, empty(32, 8))[-1]
+    a, b = x[:8], x[8:11]
+    for i in range(n):
+        derived, last = a, -a
+        a, b = b, a
+        if i == 2:
+            b = x[16:18]
+    expected = empty(32, 8)
+    for start, value in ((0, a), (8, b), (16, derived), (24, last)):
+        expected[start : start + len(value)] = value
+    np.testing.assert_array_equal(out, expected)

@@ -198,20 +198,6 @@ def test_tensor_arithmetic_in_orchestration_code_is_refused() -> None:
 
 
 @pl.jit
-def nothing_written(x: pl.Tensor, out: pl.Out[pl.Tensor]):
-    with pl.at(level=pl.Level.CORE_GROUP):
-        out = pl.add(x, x)  # noqa: F841  (the mistake under test)
-    return x
-
-
-def test_01_rebinding_an_out_parameter_writes_nothing_and_is_refused() -> None:
-    from pypto.backend.pto_backend import PartialCodegenError
-
-    with pytest.raises(PartialCodegenError, match="nothing writes the Out parameter 'out'"):
-        nothing_written.lower(f32(4, 4), f32(4, 4))
-
-
-@pl.jit
 def beyond(x: pl.Tensor, out: pl.Out[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
         out[:] = x[8:24, :]
@@ -223,3 +209,33 @@ def test_a_box_that_certainly_reaches_past_its_tensor_is_refused() -> None:
         KernelValueError, match=r"reaches past the end of 'x': axis 0 has 16 elements, the box ends at 24"
     ):
         beyond.lower(f32(16, 4), f32(16, 4))
+
+
+@pl.jit
+def ordered(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.manual_scope():
+        with pl.at(level=pl.Level.CORE_GROUP, name_hint="first") as first:
+            out[0:2, :] = x[0:2, :]
+        with pl.at(level=pl.Level.CORE_GROUP, deps=[first], optimizations=[pl.split(pl.SplitMode.NONE)]) as second:
+            out[2:4, :] = pl.neg(x[2:4, :])
+    with pl.spmd(1, deps=[first, second]) as _:
+        i = pl.get_block_idx()
+        out[i : i + 1, :] = pl.add(out[i : i + 1, :], 1.0)
+    return out
+
+
+def test_scheduling_hints_change_no_result() -> None:
+    x = f32(4, 8)
+    _, out = run(ordered, x, empty(4, 8))
+    np.testing.assert_array_equal(out, np.concatenate([x[:1] + 1, x[1:2], -x[2:]]))
+
+
+def test_a_misspelled_keyword_of_a_scope_is_refused() -> None:
+    @pl.jit
+    def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP, name_hnt="first"):
+            out[:] = x
+        return out
+
+    with pytest.raises(KernelTypeError, match=r"pl\.at has no parameter 'name_hnt'"):
+        kernel.lower(f32(4, 8), empty(4, 8))

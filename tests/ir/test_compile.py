@@ -156,3 +156,40 @@ def test_unsupported_names_of_the_package_exist_and_say_so() -> None:
             getattr(ir, name)()
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         ir.nothing  # noqa: B018
+
+
+def test_01_rebinding_an_out_parameter_writes_nothing_and_is_refused(tmp_path: Path) -> None:
+    from pypto.backend.pto_backend import PartialCodegenError
+
+    @pl.jit
+    def kernel(x: pl.Tensor[[4, 8], pl.FP32], out: pl.Out[pl.Tensor[[4, 8], pl.FP32]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out = pl.add(x, x)  # noqa: F841  (the mistake under test)
+        return x
+
+    with pytest.raises(PartialCodegenError) as caught:
+        kernel.compile()
+    assert "nothing writes the Out parameter 'out'" in str(caught.value)
+    assert "`out = ...` only rebinds the name; write out[:] = x" in str(caught.value)
+    with pytest.raises(PartialCodegenError):
+        ir.compile(kernel, tmp_path)
+
+
+def test_functions_above_the_chip_are_refused() -> None:
+    with pytest.raises(NotImplementedError, match="'main' is at level HOST: programs over several ranks"):
+
+        @pl.program
+        class Host:
+            @pl.function(level=pl.Level.HOST, role=pl.Role.Orchestrator)
+            def main(self, x: pl.Tensor[[4, 8], pl.FP32]):
+                pass
+
+
+def test_a_broken_program_is_an_internal_error_with_a_place(tmp_path: Path) -> None:
+    from pypto.errors import InternalError
+    from pypto.ir.nodes import BreakStmt
+
+    program = pl.parse_program(Scale.as_python())
+    program.entry.body.append(BreakStmt(program.entry.loc))
+    with pytest.raises(InternalError, match="in main: break or continue outside a loop"):
+        ir.compile(program, tmp_path)

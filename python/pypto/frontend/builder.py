@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, TypeAlias
 
 from pypto.frontend.namespace import Namespace
@@ -17,7 +17,7 @@ from pypto.frontend.values import POISON, Poison, Value
 from pypto.ir.diagnostics import Diagnostic, Loc
 from pypto.ir.exprs import Const, Dim, Expr, ScalarOp, ScalarVar, Symbol
 from pypto.ir.nodes import Let, Operand, OpStmt, Stmt, Var
-from pypto.ir.types import ValueType
+from pypto.ir.types import TileType, ValueType
 from pypto.language.annotations import DynVar
 
 Chain: TypeAlias = tuple[tuple[str, Loc], ...]
@@ -153,6 +153,10 @@ class Builder:
     ) -> Var:
         """Emits an operation; the result is a new variable of `type` (for `None` the result is not to be used)."""
         loc = node if isinstance(node, Loc) else self.loc(node)
+        if isinstance(type, TileType) and any(isinstance(part, ScalarVar) and part.mutable for part in type.valid):
+            # An operand carries its validity in variables that change with it; the result keeps its own.
+            valid = tuple(part if isinstance(part, int) else self.let(part, loc, "n") for part in type.valid)
+            type = replace(type, valid=valid)  # type: ignore[arg-type]  # a runtime extent is no constant
         out = None if type is None else Var(self.unique(hint), type, loc)
         self.emit(OpStmt(name, out, args, loc, attrs or {}))
         return out  # type: ignore[return-value]

@@ -28,19 +28,27 @@ def move_all(
 ) -> dict[str, Value]:
     """Emits copies that happen at once; the result says what names of `keep` mean now.
 
-    A home that is also a source, or that a name in `keep` still means, is saved first.
+    A home that a name in `keep` still means is saved first, and so is one of each cycle (`a, b = b, a`).
     """
-    if not moves:
-        return {}
     loc = builder.loc(node)
-    targets = {id(move.home) for move in moves}
     saved: dict[int, Value] = {}
-    for value in (*(move.value for move in moves), *(value for _, value in keep)):
+    targets = {id(move.home) for move in moves}
+    for _, value in keep:
         if id(value) in targets and id(value) not in saved:
             saved[id(value)] = _save(builder, value, loc)
-    for move in moves:
-        _move(builder, move.home, saved.get(id(move.value), move.value), loc)
-    return {name: saved[id(value)] for name, value in keep if id(value) in saved}
+    kept = {name: saved[id(value)] for name, value in keep if id(value) in saved}
+    pending = moves
+    while pending:
+        # A home that no other pending copy reads can be overwritten; where there is none, the copies form a cycle.
+        sources = {id(move.value) for move in pending if id(move.value) not in saved}
+        ready = [move for move in pending if id(move.home) not in sources]
+        if not ready:
+            saved[id(pending[0].home)] = _save(builder, pending[0].home, loc)
+            continue
+        for move in ready:
+            _move(builder, move.home, saved.get(id(move.value), move.value), loc)
+        pending = [move for move in pending if id(move.home) in sources]
+    return kept
 
 
 def _move(builder: Builder, home: Var | ScalarVar, value: Value, loc: Loc) -> None:

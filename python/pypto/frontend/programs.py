@@ -13,13 +13,12 @@ from pypto.frontend.namespace import Namespace
 from pypto.frontend.signature import dynamic_axes, resolve, specs_of
 from pypto.frontend.source import Source, read
 from pypto.ir.diagnostics import Diagnostic, error_for
-from pypto.ir.effects import written_params
 from pypto.ir.exprs import Expr, ScalarVar, Symbol, index
 from pypto.ir.nodes import CallStmt, Function, Param, Program, Var
 from pypto.ir.types import TensorType
 from pypto.language.annotations import DynVar
 from pypto.language.dtypes import FP32
-from pypto.language.enums import FunctionType
+from pypto.language.enums import FunctionType, Level
 from pypto.language.ops import BY_NAME, FORMS
 from pypto.language.program import FunctionDecl, InlineFunction
 
@@ -76,6 +75,10 @@ def build_function(decl: FunctionDecl) -> Function:
 
 def _build_decl(library: Library, decl: FunctionDecl, methods: dict[str, Any] | None) -> Function:
     source = read(decl.fn)
+    level = decl.options.get("level")
+    if isinstance(level, Level) and level >= Level.HOST:
+        message = f"{decl.__name__!r} is at level {level.name}: programs over several ranks are not supported"
+        raise error_for([Diagnostic("unsupported", message, source.loc(source.node), "write one chip's program")])
     namespace = Namespace(decl.fn, library.captures)
     specs = specs_of(source, namespace, skip_self=methods is not None)
     arguments = annotated_arguments(source, specs)
@@ -164,21 +167,3 @@ def raise_mistakes(library: Library) -> None:
     """Raises everything that was refused, together."""
     if library.diagnostics:
         raise error_for(library.diagnostics)
-
-
-def check_outputs(function: Function) -> None:
-    """Refuses an `Out` parameter that nothing writes: rebinding its name does not write it."""
-    written = written_params(function)
-    problems = [
-        Diagnostic(
-            "codegen",
-            f"nothing writes the Out parameter {param.name!r}",
-            param.loc,
-            f"`{param.name} = ...` only rebinds the name; write {param.name}[:] = x, or "
-            f"{param.name} = pl.store(x, offsets, {param.name})",
-        )
-        for param in function.params
-        if param.declared and param.direction == "Out" and isinstance(param.var, Var) and param.var not in written
-    ]
-    if problems:
-        raise error_for(problems)

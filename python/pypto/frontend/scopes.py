@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from pypto.frontend import scalars
 from pypto.frontend.builder import usable
-from pypto.frontend.values import PyValue
+from pypto.frontend.values import TASK_ID, PyValue
 from pypto.ir.exprs import Expr, ScalarOp, ScalarVar
 from pypto.ir.nodes import CallStmt, Let, ScopeStmt
 from pypto.language.dtypes import INDEX
@@ -29,20 +30,21 @@ def read_with(reader: Reader, node: ast.With) -> None:
     call = item.context_expr
     callee = reader.expressions.value(call.func) if isinstance(call, ast.Call) else PyValue(None)
     kind = getattr(callee.obj, MARK, None) if isinstance(callee, PyValue) else None
-    if not isinstance(call, ast.Call) or not isinstance(kind, str):
+    if not isinstance(call, ast.Call) or not isinstance(callee, PyValue) or not isinstance(kind, str):
         builder.fail(
             "syntax",
             f"`with {ast.unparse(call)}` is not a scope of the language",
             call,
             "write with pl.at(level=pl.Level.CORE_GROUP):",
         )
+    known = inspect.signature(callee.obj).parameters
+    for keyword in call.keywords:
+        if keyword.arg not in known:
+            hint = f"it has {', '.join(known)}"
+            builder.fail("type", f"pl.{kind} has no parameter {keyword.arg!r}", keyword.value, hint)
     if item.optional_vars is not None:
-        builder.fail(
-            "unsupported",
-            "task ids (`as tid`) are not supported yet",
-            item.optional_vars,
-            "program order already satisfies dependencies",
-        )
+        # Tasks run in an order that has the effect of program order, so that a task id orders nothing by itself.
+        reader.statements.assign(item.optional_vars, TASK_ID, node)
     if kind in _HINTS:
         reader.statements.read(node.body)
     elif kind == "at":

@@ -12,7 +12,7 @@ from pypto.frontend.functions import build
 from pypto.frontend.library import Library
 from pypto.frontend.namespace import Captures, Namespace
 from pypto.frontend.plan import ABSENT, Plan, plan_of
-from pypto.frontend.programs import check_outputs, raise_mistakes, wrap_kernel_entry
+from pypto.frontend.programs import raise_mistakes, wrap_kernel_entry
 from pypto.frontend.signature import resolve
 from pypto.ir.exprs import Const, Expr, ScalarVar, cast, literal
 from pypto.ir.nodes import Program, Var
@@ -101,7 +101,6 @@ def _build(plan: Plan, given: list[Any], captures: Captures) -> Program:
     kind = FunctionType.InCore if function.kind == "incore" else FunctionType.Orchestration
     entry = build(library, function.__name__, kind, plan.source, namespace, plan.specs, signature, baked)
     raise_mistakes(library)
-    check_outputs(entry)
     program = Program(function.__name__, library.functions, entry.name, entry.loc)
     wrap_kernel_entry(program)
     return program

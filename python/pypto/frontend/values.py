@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, TypeGuard
 from pypto.ir.exprs import Const, Dim, Expr, ScalarOp, ScalarVar, Symbol
 from pypto.ir.nodes import Var
 from pypto.ir.types import same_extents
+from pypto.language.annotations import TaskId
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,8 @@ class Poison:
 
 POISON = Poison()
 NONE = PyValue(None)
+TASK_ID = PyValue(TaskId())
+"""Every task id: program order already satisfies what it could order."""
 
 SCALARS = (Const, Symbol, ScalarVar, ScalarOp)
 

@@ -14,7 +14,7 @@ from pypto.ir.lower import lower
 from pypto.ir.nodes import Program
 from pypto.ir.param_info import ParamDirection, ParamInfo
 from pypto.ir.pass_manager import OptimizationStrategy, VerificationLevel
-from pypto.ir.passes import outline
+from pypto.ir.passes import check_outputs, outline
 from pypto.ir.platforms import BackendType, backend_of, simulator_of
 from pypto.ir.verifier import verify
 from pypto.language.dtypes import DataType
@@ -60,6 +60,7 @@ def compile(
     backend = backend_of(platform)
     if verification_level is not VerificationLevel.NONE:
         verify(ir)
+    check_outputs(ir.entry)
     core = lower(ir)
     directory = _directory(output_dir, ir.name)
     metadata = _metadata(core, len(ir.entry.returns))

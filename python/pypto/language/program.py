@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -61,7 +62,7 @@ def program(cls: Any = None, **options: Any) -> Any:
     """Turns a class of `@pl.function` methods into a program, at class creation."""
     if cls is None:
         return lambda decorated: program(decorated, **options)
-    if not isinstance(cls, _Class):
+    if not inspect.isclass(cls):
         raise TypeError(f"@pl.program decorates a class, got {cls!r}")
     return frontend().build_program(cls)
 
@@ -69,6 +70,3 @@ def program(cls: Any = None, **options: Any) -> Any:
 def inline(fn: Callable[..., Any]) -> InlineFunction:
     """Makes a macro for `@pl.program` code."""
     return InlineFunction(fn)
-
-
-_Class = type

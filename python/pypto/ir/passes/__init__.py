@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from pypto.ir.passes.outline import outline
+from pypto.ir.passes.outputs import check_outputs
 
-__all__ = ["outline"]
+__all__ = ["check_outputs", "outline"]

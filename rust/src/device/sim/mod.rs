@@ -12,7 +12,7 @@ mod tests;
 
 use crate::device::{Device, DeviceError, Executable, Launch, TensorArg};
 use crate::kernels::Isa;
-use crate::program::{Program, verify};
+use crate::program::{Operand, Program, verify};
 use code::{Code, Inst, Step};
 use exec::{ScratchPlan, State};
 use lower::Lowered;
@@ -118,18 +118,46 @@ fn step_scratch(step: &Step) -> u64 {
     }
 }
 
-/// Nanoseconds of a program without loops, at the largest extents; a program with loops counts as long.
+/// Nanoseconds of a launch at the largest extents. A loop whose bounds are not constants counts as long.
 fn estimate(lowered: &Lowered) -> u64 {
+    lowered.kernels.iter().map(code_ns).fold(code_ns(&lowered.entry), u64::saturating_add)
+}
+
+fn code_ns(code: &Code) -> u64 {
     const LONG: u64 = 1_000_000_000;
-    let of_code = |code: &Code| {
-        let loops = code.insts.iter().any(|inst| matches!(inst, Inst::LoopNext { .. } | Inst::Jump(_)));
-        if loops {
-            LONG
-        } else {
-            code.steps.iter().map(step_ns).fold(code.insts.len() as u64 * 10, u64::saturating_add)
+    // Rounds of the loops around the instruction, innermost last, each with its end.
+    let mut loops: Vec<(usize, u64)> = Vec::new();
+    let mut total = 0u64;
+    for (pc, inst) in code.insts.iter().enumerate() {
+        while loops.last().is_some_and(|&(end, _)| end <= pc) {
+            loops.pop();
         }
+        let here = match inst {
+            Inst::LoopTest { stop, step, exit, .. } => {
+                loops.push((*exit as usize, rounds(&code.insts[pc - 1], *stop, *step).unwrap_or(LONG)));
+                10
+            }
+            Inst::Jump(target) if (*target as usize) < pc => LONG,
+            Inst::Step(step) => step_ns(&code.steps[*step as usize]),
+            _ => 10,
+        };
+        total = total.saturating_add(loops.iter().fold(here, |product, &(_, rounds)| product.saturating_mul(rounds)));
+    }
+    total
+}
+
+/// How often a loop runs, where `before`, which sets its count, and its bounds are constants.
+fn rounds(before: &Inst, stop: Operand, step: Operand) -> Option<u64> {
+    let (Inst::Scalar { args: [Operand::Int(start), _], .. }, Operand::Int(stop), Operand::Int(step)) =
+        (before, stop, step)
+    else {
+        return None;
     };
-    lowered.kernels.iter().map(of_code).fold(of_code(&lowered.entry), u64::saturating_add)
+    let (distance, step) = (i128::from(stop) - i128::from(*start), i128::from(step));
+    if step == 0 || (distance > 0) != (step > 0) {
+        return Some(0);
+    }
+    u64::try_from((distance.abs() + step.abs() - 1) / step.abs()).ok()
 }
 
 fn step_ns(step: &Step) -> u64 {
