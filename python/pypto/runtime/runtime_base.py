@@ -89,10 +89,7 @@ class Worker(ABC):
         ptr = self.malloc(nbytes, worker_id=worker_id)
         try:
             if init is not None:
-                if tuple(init.shape) != dims or init.dtype != dtype:
-                    raise ValueError(
-                        f"init must have shape={dims} dtype={dtype}, got shape={tuple(init.shape)} dtype={init.dtype}"
-                    )
+                check_init(init, dims, dtype)
                 host = self._prepare_init(init)
                 self.copy_to(ptr, host.data_ptr(), nbytes, worker_id=worker_id)
             tensor = DeviceTensor(ptr, dims, dtype, buffer=self._buffer_for_ptr(ptr, worker_id=worker_id))
@@ -132,6 +129,18 @@ class Worker(ABC):
                 self.free(ptr, worker_id=worker_id)
             except Exception as error:
                 logger.warning("leaking %r: it could not be freed at close: %s", tensor, error)
+
+
+def check_init(init: torch.Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    """Refuses contents that do not fit a tensor.
+
+    Raises:
+        ValueError: With both shapes and element types.
+    """
+    if tuple(init.shape) != shape or init.dtype != dtype:
+        raise ValueError(
+            f"init must have shape={shape} dtype={dtype}, got shape={tuple(init.shape)} dtype={init.dtype}"
+        )
 
 
 def _check_shape(shape: Sequence[int]) -> tuple[int, ...]:

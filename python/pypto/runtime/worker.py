@@ -15,7 +15,7 @@ from pypto import _pypto
 from pypto.runtime import active, programs
 from pypto.runtime.active import Binding
 from pypto.runtime.run_config import RunConfig
-from pypto.runtime.runtime_base import Worker, logger
+from pypto.runtime.runtime_base import Worker, check_init, logger
 
 if TYPE_CHECKING:
     import torch
@@ -224,9 +224,19 @@ class ChipWorker(Worker):
         impl = self._impl
         if impl is None or worker_id != 0:
             impl = self._ready("alloc_tensor", worker_id)
-        if init is not None:
-            init = self._prepare_init(init)
-        return impl.alloc_tensor(shape, dtype, init)
+        if init is None or not hasattr(init, "is_contiguous"):
+            return impl.alloc_tensor(shape, dtype, _contiguous_array(init))
+        if init.is_contiguous() and init.device.type == "cpu":
+            return impl.alloc_tensor(shape, dtype, init)
+        # The copy that makes it contiguous comes after the memory: where there is none, there is nothing to copy.
+        tensor = impl.alloc_tensor(shape, dtype)
+        try:
+            check_init(init, tensor.shape, dtype)
+            impl.copy_to(tensor, self._prepare_init(init))
+        except Exception:
+            impl.free_tensor(tensor)
+            raise
+        return tensor
 
     def free_tensor(self, tensor: DeviceTensor, *, worker_id: int = 0) -> None:
         """Frees a tensor. What was freed before, or died with its worker, is left alone.
@@ -440,15 +450,6 @@ class ChipWorker(Worker):
         if worker_id != 0:
             raise ValueError(f"ChipWorker.{operation}() only supports worker_id=0, got {worker_id}")
 
-    def _prepare_init(self, tensor: Any) -> Any:
-        """A contiguous copy on the CPU, where `tensor` is none yet."""
-        if hasattr(tensor, "is_contiguous"):
-            fits = tensor.is_contiguous() and tensor.device.type == "cpu"
-            return tensor if fits else tensor.detach().cpu().contiguous()
-        if hasattr(tensor, "__array_interface__") and not tensor.flags.c_contiguous:
-            return tensor.copy(order="C")
-        return tensor
-
     def _buffer_for_ptr(self, ptr: int, *, worker_id: int = 0) -> Any:
         return self._ready("buffer", worker_id).buffer(ptr)
 
@@ -460,6 +461,13 @@ class ChipWorker(Worker):
 def default_device_memory() -> int:
     """Half of the machine's memory, in bytes. It is address space: pages are taken when they are touched."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+def _contiguous_array(init: Any) -> Any:
+    """Contents that are no torch tensor: a numpy array in row-major order, anything else as it is."""
+    if hasattr(init, "__array_interface__") and not init.flags.c_contiguous:
+        return init.copy(order="C")
+    return init
 
 
 def _poison_from_environment() -> bool:

@@ -82,7 +82,8 @@ impl MatMul {
         self.kernels.packed.tiles.len()
     }
 
-    /// Scratch for one product of these extents, in bytes. Grows with `m` only up to a block of rows.
+    /// Scratch for one product of these extents or smaller ones, in bytes. Grows with `m` only up to a block of rows, and
+    /// not with `n`: columns are worked on panel by panel.
     pub fn scratch_bytes(&self, m: usize, _n: usize, k: usize) -> usize {
         way::scratch_bytes(self.kernels, m, k)
     }

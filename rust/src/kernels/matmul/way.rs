@@ -9,6 +9,9 @@ use super::tile::{Family, Kernels, PackFn, STREAM_UNIT, StreamFn, TileFn};
 /// more often.
 const A_BLOCK_BYTES: usize = 2 << 20;
 
+/// Rows of a block of A at least, however long they are.
+const LEAST_ROWS: usize = 16;
+
 /// Bytes of a panel of B that stay in the second-level cache while all rows of a block pass over it. Longer sums are cut.
 const B_BLOCK_BYTES: usize = 512 << 10;
 
@@ -105,20 +108,61 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// Each part of scratch is as large as any product of at most `m` rows and sums of at most `k` needs: room for a product
+    /// is room for every smaller one.
     pub(super) fn new(family: &Family, m: usize, k: usize) -> Self {
         let total = family.steps(k);
-        let rows = (A_BLOCK_BYTES / 4 / total.max(1)).max(16).min(m);
-        let steps = total.min(B_BLOCK_BYTES / (family.nr * family.b_lane));
-        let columns = STREAM_BYTES / 4 / STREAM_UNIT / m.max(1) * STREAM_UNIT;
-        let panel = (rows * total * 4).next_multiple_of(64);
-        let panels = (B_BLOCK_BYTES / 2 / family.panel_bytes(k).max(1)).clamp(1, PANELS_AT_ONCE);
-        let carry = panel + (panels * family.panel_bytes(k)).max(STREAM_BYTES);
-        let carried = if steps < total { rows * family.nr * 4 } else { 0 };
-        Plan { rows, steps, panels, columns, panel, carry, bytes: carry + carried.next_multiple_of(64) }
+        let rows_of = |steps: usize| (A_BLOCK_BYTES / 4 / steps.max(1)).max(LEAST_ROWS).min(m);
+        let rows = rows_of(total);
+        let a_bytes = (m * total * 4).min(A_BLOCK_BYTES).max(LEAST_ROWS.min(m) * total * 4);
+
+        let one = family.panel_bytes(k);
+        let panels = (B_BLOCK_BYTES / 2 / one.max(1)).clamp(1, PANELS_AT_ONCE);
+        let b_bytes = (PANELS_AT_ONCE * one).min(B_BLOCK_BYTES / 2).max(one).max(STREAM_BYTES);
+
+        let longest = B_BLOCK_BYTES / (family.nr * family.b_lane);
+        let carried = if total > longest { rows_of(longest) * family.nr * 4 } else { 0 };
+
+        let panel = a_bytes.next_multiple_of(64);
+        let carry = panel + b_bytes.next_multiple_of(64);
+        Plan {
+            rows,
+            steps: total.min(longest),
+            panels,
+            columns: STREAM_BYTES / 4 / STREAM_UNIT / m.max(1) * STREAM_UNIT,
+            panel,
+            carry,
+            bytes: carry + carried.next_multiple_of(64),
+        }
     }
 }
 
 /// Scratch of one product, whatever way it goes.
 pub(super) fn scratch_bytes(kernels: &Kernels, m: usize, k: usize) -> usize {
     kernels.families().map(|family| Plan::new(family, m, k).bytes).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::DType;
+    use crate::kernels::Isa;
+    use crate::kernels::matmul::{MatMul, MatMulSpec};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn scratch_for_a_product_is_enough_for_every_smaller_one(
+            m in 0usize..3000, k in 0usize..40_000, less_m in 0usize..3000, less_k in 0usize..40_000
+        ) {
+            for isa in Isa::available() {
+                for dtype in [DType::F32, DType::F16, DType::BF16, DType::I8] {
+                    let out = if dtype == DType::I8 { DType::I32 } else { DType::F32 };
+                    let mm = MatMul::new(MatMulSpec { dtype, a_trans: false, b_trans: false, out }, isa).unwrap();
+                    let bytes = mm.scratch_bytes(m, 64, k);
+                    let less = mm.scratch_bytes(less_m.min(m), 64, less_k.min(k));
+                    prop_assert!(less <= bytes, "{isa} {dtype}: {less} > {bytes}");
+                }
+            }
+        }
+    }
 }
