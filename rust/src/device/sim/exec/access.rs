@@ -22,8 +22,8 @@ pub(super) struct BoxMem {
 #[inline]
 pub(super) fn plain_matrix(spec: &BoxSpec, frame: &Frame, rows: u64, cols: u64) -> Option<(*mut u8, isize)> {
     let view = &frame.tensors[spec.tensor as usize];
-    let ([row, col], [height, width]) = (spec.offsets[..].try_into().ok()?, spec.extents[..].try_into().ok()?);
-    let [row, col, height, width]: [i64; 4] = [row, col, height, width].map(|operand: Operand| frame.int(operand));
+    let ([row, col], [height, width]) = (&spec.offsets[..], &spec.extents[..]) else { return None };
+    let (row, col, height, width) = (frame.int(*row), frame.int(*col), frame.int(*height), frame.int(*width));
     let inside = |offset: i64, extent: u64, limit: u64| {
         offset >= 0 && (offset as u64).checked_add(extent).is_some_and(|end| end <= limit)
     };
