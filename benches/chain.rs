@@ -13,26 +13,29 @@ use _pypto::kernels::chain::{
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 
-/// Memory aligned to 64 bytes.
+/// Memory like that of the arena: in huge pages where it is large, touched.
 struct Buffer {
-    data: Vec<[u32; 16]>,
+    data: Vec<f32>,
+    start: usize,
 }
 
 impl Buffer {
     fn new(bytes: usize) -> Self {
-        let lane = |i: usize| ((i.wrapping_mul(2_654_435_761) >> 8) % 1024) as f32 / 256.0 - 2.0;
-        let mut data = vec![[0; 16]; bytes.div_ceil(64) + 1];
-        for (i, line) in data.iter_mut().enumerate() {
-            *line = std::array::from_fn(|j| lane(i * 16 + j).to_bits());
+        const HUGE: usize = 2 << 20;
+        let align = if bytes < HUGE { 64 } else { HUGE };
+        let mut data: Vec<f32> = Vec::with_capacity((bytes + align) / 4);
+        let start = data.as_ptr().align_offset(align);
+        if bytes >= HUGE {
+            // SAFETY: advice about memory that was just allocated and holds nothing.
+            unsafe { libc::madvise(data.as_mut_ptr().add(start).cast(), bytes, libc::MADV_HUGEPAGE) };
         }
-        let mut buffer = Buffer { data };
-        assert!(buffer.start().addr().is_multiple_of(4));
-        buffer
+        let value = |i: usize| ((i.wrapping_mul(2_654_435_761) >> 8) % 1024) as f32 / 256.0 - 2.0;
+        data.extend((0..data.capacity()).map(value));
+        Buffer { data, start }
     }
 
     fn start(&mut self) -> *mut u8 {
-        let start = self.data.as_mut_ptr().cast::<u8>();
-        start.wrapping_add(start.align_offset(64))
+        self.data[self.start..].as_mut_ptr().cast()
     }
 }
 

@@ -1,5 +1,6 @@
 //! The compact form of a pass: opcodes of fixed size, operands resolved to places in the frame.
 
+use super::lane::Bound;
 use super::{BinaryFn, Conversion, ReduceFn, UnaryFn};
 use crate::dtype::DType;
 use crate::program::Rounding;
@@ -32,12 +33,15 @@ pub(super) enum Access {
 /// - `unary`: functions of the accumulator.
 /// - `binary`: opcode with a vector and with a word, of `f(acc, operand)`.
 /// - `reversed`: the same of `f(operand, acc)`, for the functions that do not commute.
+/// - `bound`: [`Bound`]s, with a word.
 /// - `convert`: conversions of the accumulator.
 /// - `narrow`: element types below 32 bits: opcodes that read into the accumulator and into a temporary, how, and their size.
-/// - `load`: `f(first operand, second operand)`, what `LoadVec` and `f` do in two dispatches.
+/// - `half`: element type, how it widens, then each `f`: `f(acc, operand)` of an operand that other functions have to read
+///   through a temporary, which costs a store and a load for each vector.
 /// - `fused`: access of the first operand, of the second, `f`, then each `g`: `g(f(acc, first), second)`, each rounded as
-///   ever. The pairs are those of cheap floating-point functions: a dispatch costs what two or three of their vectors
-///   cost, and little beside `exp` or a division.
+///   ever. Only the cheapest functions: a dispatch costs what two vectors of them cost, which shows in chains of one function
+///   (eight additions take 50 cycles a chunk instead of 75, also since the processor guesses the shorter chain right), but not
+///   beside anything dearer.
 macro_rules! functions {
     ($then:ident) => {
         $then! {
@@ -52,6 +56,7 @@ macro_rules! functions {
                 SubF RevSubFVec RevSubFWord; DivF RevDivFVec RevDivFWord;
                 SubI RevSubIVec RevSubIWord; DivI RevDivIVec RevDivIWord;
             }
+            bound { AtLeast AtMost Relu }
             convert {
                 RoundF16 (Conversion::RoundF16); RoundBF16 (Conversion::RoundBF16); IntToFloat (Conversion::I32ToF32);
                 ToIntTrunc (Conversion::F32ToI32(Rounding::Trunc)); ToIntRint (Conversion::F32ToI32(Rounding::Rint));
@@ -68,16 +73,14 @@ macro_rules! functions {
                 I8 LoadI8 WidenI8 widen_i8 load_b load_b_part 1;
                 U8 LoadU8 WidenU8 widen_u8 load_b load_b_part 1;
             }
-            load {
-                AddF LoadAddFVec LoadAddFWord; SubF LoadSubFVec LoadSubFWord; MulF LoadMulFVec LoadMulFWord;
-                MaxF LoadMaxFVec LoadMaxFWord;
+            half {
+                F16 widen_f16: AddF AddFF16; SubF SubFF16; MulF MulFF16;;
+                BF16 widen_bf16: AddF AddFBF16; SubF SubFBF16; MulF MulFBF16;;
             }
             fused {
-                Word Word AddF: AddF AddAddWW; SubF AddSubWW; MulF AddMulWW; MaxF AddMaxWW; MinF AddMinWW;;
-                Word Word SubF: AddF SubAddWW; SubF SubSubWW; MulF SubMulWW; MaxF SubMaxWW; MinF SubMinWW;;
-                Word Word MulF: AddF MulAddWW; SubF MulSubWW; MulF MulMulWW; MaxF MulMaxWW; MinF MulMinWW;;
-                Word Word MaxF: AddF MaxAddWW; SubF MaxSubWW; MulF MaxMulWW; MaxF MaxMaxWW; MinF MaxMinWW;;
-                Word Word MinF: AddF MinAddWW; SubF MinSubWW; MulF MinMulWW; MaxF MinMaxWW; MinF MinMinWW;;
+                Word Word AddF: AddF AddAddWW; SubF AddSubWW; MulF AddMulWW;;
+                Word Word SubF: AddF SubAddWW; SubF SubSubWW; MulF SubMulWW;;
+                Word Word MulF: AddF MulAddWW; SubF MulSubWW; MulF MulMulWW;;
                 Word Vec AddF: AddF AddAddWV; SubF AddSubWV; MulF AddMulWV;;
                 Word Vec SubF: AddF SubAddWV; SubF SubSubWV; MulF SubMulWV;;
                 Word Vec MulF: AddF MulAddWV; SubF MulSubWV; MulF MulMulWV;;
@@ -98,9 +101,10 @@ macro_rules! define {
         unary { $($unary:ident)* }
         binary { $($b:ident $b_vec:ident $b_word:ident;)* }
         reversed { $($r:ident $r_vec:ident $r_word:ident;)* }
+        bound { $($bound:ident)* }
         convert { $($c:ident ($conversion:pat);)* }
         narrow { $($n:ident $n_load:ident $n_widen:ident $widen:ident $load:ident $part:ident $size:literal;)* }
-        load { $($l:ident $l_vec:ident $l_word:ident;)* }
+        half { $($h:ident $h_widen:ident: $($h_f:ident $half:ident;)*;)* }
         fused { $($fa:ident $ga:ident $f:ident: $($g:ident $fused:ident;)*;)* }
     ) => {
         /// What an [`Op`] does.
@@ -132,9 +136,10 @@ macro_rules! define {
             $($unary,)*
             $($b_vec, $b_word,)*
             $($r_vec, $r_word,)*
+            $($bound,)*
             $($c,)*
             $($n_load, $n_widen,)*
-            $($l_vec, $l_word,)*
+            $($($half,)*)*
             $($($fused,)*)*
         }
 
@@ -156,6 +161,10 @@ macro_rules! define {
                     $(BinaryFn::$r => match access { Access::Vec => Code::$r_vec, Access::Word => Code::$r_word },)*
                     commutes => Code::binary(commutes, access),
                 }
+            }
+
+            pub fn bound(bound: Bound) -> Self {
+                match bound { $(Bound::$bound => Code::$bound,)* }
             }
 
             pub fn convert(conversion: Conversion) -> Self {
@@ -183,19 +192,19 @@ macro_rules! define {
                 }
             }
 
+            /// `f(acc, operand)` of an operand of a narrow type, where there is an instruction for it.
+            pub fn half(f: BinaryFn, dtype: DType) -> Option<Self> {
+                match (f, dtype) {
+                    $($((BinaryFn::$h_f, DType::$h) => Some(Code::$half),)*)*
+                    _ => None,
+                }
+            }
+
             /// The instruction that does `self`, then `next`, where there is one. Only whole chunks have these.
             pub fn fuse(self, next: Code) -> Option<Self> {
                 if self == Code::StoreMem && next == Code::End {
                     return Some(Code::StoreMemEnd);
                 }
-                $(
-                    if self == Code::LoadVec && next == Code::binary(BinaryFn::$l, Access::Vec) {
-                        return Some(Code::$l_vec);
-                    }
-                    if self == Code::LoadVec && next == Code::binary(BinaryFn::$l, Access::Word) {
-                        return Some(Code::$l_word);
-                    }
-                )*
                 $(
                     if self == Code::binary(BinaryFn::$f, Access::$fa) {
                         $(

@@ -2,6 +2,7 @@
 
 use super::code::{Access, Code, Op};
 use super::frame::Layout;
+use super::lane::Bound;
 use super::{BinaryFn, ChainProgram, Conversion, Dst, Inst, Phase, ReduceFn, RowInst, RowSrc, Src, UnaryFn};
 use crate::dtype::DType;
 
@@ -22,9 +23,6 @@ pub(super) struct CompiledPhase {
     pub whole: Vec<Op>,
     /// For the last chunk of a row: the same without them.
     pub tail: Vec<Op>,
-    /// Whether there is anything to do before the pass, and after it.
-    pub has_before: bool,
-    pub has_after: bool,
     pub reductions: Vec<Reduction>,
     pub epilogue: Vec<RowOp>,
 }
@@ -136,8 +134,13 @@ impl Compiler<'_> {
                 Inst::Load(src) => body.push(self.load(src)),
                 Inst::Store(dst) => body.push(self.store(dst)),
                 Inst::Unary(f) => body.push(op(Code::unary(f))),
-                Inst::Binary(f, src) => self.binary(&mut body, src, |access| Code::binary(f, access)),
-                Inst::BinaryRev(f, src) => self.binary(&mut body, src, |access| Code::reversed(f, access)),
+                Inst::Binary(f, Src::Const(bits)) | Inst::BinaryRev(f, Src::Const(bits))
+                    if let Some(bound) = Bound::of(f, bits) =>
+                {
+                    body.push(Op { a: self.constant(bits), ..op(Code::bound(bound)) });
+                }
+                Inst::Binary(f, src) => self.binary(&mut body, f, src, false),
+                Inst::BinaryRev(f, src) => self.binary(&mut body, f, src, true),
                 Inst::Convert(conversion) => {
                     if !self.is_done_by_store(conversion, &phase.body[at + 1..]) {
                         body.push(op(Code::convert(conversion)));
@@ -152,8 +155,6 @@ impl Compiler<'_> {
         }
         body.push(op(Code::End));
         CompiledPhase {
-            has_before: !phase.prologue.is_empty() || !reductions.is_empty(),
-            has_after: !phase.epilogue.is_empty() || !reductions.is_empty(),
             prologue: phase.prologue.iter().map(|inst| self.row(inst)).collect(),
             whole: fuse(&body),
             tail: body,
@@ -228,11 +229,19 @@ impl Compiler<'_> {
         Op { a, step_a, ..op(code) }
     }
 
-    fn binary(&self, body: &mut Vec<Op>, src: Src, code: impl Fn(Access) -> Code) {
+    fn binary(&self, body: &mut Vec<Op>, f: BinaryFn, src: Src, reversed: bool) {
+        let code = |access| if reversed { Code::reversed(f, access) } else { Code::binary(f, access) };
         if let Src::Mem(mem) = src
             && let Some(widen) = Code::widen(self.dtype(mem))
         {
             let (a, step_a) = self.mem(mem);
+            // Sums and products are the same from either side.
+            if let Some(half) = Code::half(f, self.dtype(mem))
+                && (!reversed || f != BinaryFn::SubF)
+            {
+                body.push(Op { a, step_a, ..op(half) });
+                return;
+            }
             let b = self.layout.temp(self.staging);
             body.push(Op { a, step_a, b, ..op(widen) });
             body.push(Op { a: b, ..op(code(Access::Vec)) });

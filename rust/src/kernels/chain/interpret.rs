@@ -1,9 +1,9 @@
 //! The interpreter: passes over a row, chunk by chunk, with the accumulator in registers.
 
 use super::code::{Code, Op, functions};
-use super::compile::{CompiledPhase, RowOp};
+use super::compile::{Reduction, RowOp};
 use super::frame::{Accumulator, Entry};
-use super::lane;
+use super::lane::{self, Bound};
 use super::{BinaryFn, Conversion, ReduceFn, UnaryFn};
 use crate::dtype::DType;
 use crate::kernels::convert;
@@ -101,23 +101,33 @@ pub(super) unsafe fn pass<S: Simd, const N: usize, const TAIL: bool>(
                         }
                     }};
                 }
+                // The accumulator with `identity` in the lanes that do not exist: they may hold anything, NaN included.
+                macro_rules! existing {
+                    ($identity:expr) => {{
+                        let mut v = acc;
+                        if TAIL {
+                            each!(N, i => v[i] = S::keep(parts[i], v[i], S::splat($identity)));
+                        }
+                        v
+                    }};
+                }
                 macro_rules! fold {
-                    ($identity:expr, $f:expr) => {{
-                        let state = &mut *frame.add(op.a as usize).cast::<Accumulator>();
-                        let place = state.lanes.as_mut_ptr().cast::<u8>();
-                        let mut all = S::load(place);
-                        each!(N, i => {
-                            let v = if TAIL { S::keep(parts[i], acc[i], S::splat($identity)) } else { acc[i] };
-                            all = $f(all, v);
-                        });
-                        S::store(place, all);
+                    ($existing:expr, $f:expr) => {{
+                        let mut v = $existing;
+                        // In halves: a chain of eight would take the latency of eight.
+                        each!(N, i => if i < 4 && i + 4 < N { v[i] = $f(v[i], v[i + 4]) });
+                        each!(N, i => if i < 2 && i + 2 < N { v[i] = $f(v[i], v[i + 2]) });
+                        each!(N, i => if i < 1 && i + 1 < N { v[i] = $f(v[i], v[i + 1]) });
+                        let place = (*frame.add(op.a as usize).cast::<Accumulator>()).lanes.as_mut_ptr().cast::<u8>();
+                        S::store(place, $f(S::load(place), v[0]));
                     }};
                 }
                 macro_rules! fold_num {
                     ($identity:expr, $f:expr) => {{
-                        fold!($identity, $f);
-                        let mut nan = S::unordered_f(S::splat(0), S::splat(0));
-                        each!(N, i => nan = S::or_m(nan, S::unordered_f(acc[i], acc[i])));
+                        let v = existing!($identity);
+                        fold!(v, $f);
+                        let mut nan = S::unordered_f(v[0], v[N - 1]);
+                        each!(N, i => if i % 2 == 1 && i + 1 < N { nan = S::or_m(nan, S::unordered_f(v[i], v[i + 1])) });
                         if S::any(nan) {
                             (*frame.add(op.a as usize).cast::<Accumulator>()).nan = true;
                         }
@@ -150,9 +160,10 @@ pub(super) unsafe fn pass<S: Simd, const N: usize, const TAIL: bool>(
                         unary { $($unary:ident)* }
                         binary { $($b:ident $b_vec:ident $b_word:ident;)* }
                         reversed { $($r:ident $r_vec:ident $r_word:ident;)* }
+                        bound { $($bound:ident)* }
                         convert { $($c:ident ($conversion:expr);)* }
                         narrow { $($n:ident $n_load:ident $n_widen:ident $widen:ident $load:ident $part:ident $size:literal;)* }
-                        load { $($l:ident $l_vec:ident $l_word:ident;)* }
+                        half { $($h:ident $h_widen:ident: $($h_f:ident $half:ident;)*;)* }
                         fused { $($fa:ident $ga:ident $f:ident: $($g:ident $fused:ident;)*;)* }
                     ) => {
                         match op.code {
@@ -190,12 +201,12 @@ pub(super) unsafe fn pass<S: Simd, const N: usize, const TAIL: bool>(
                             }
                             Code::ReduceMaxF => fold_num!(f32::NEG_INFINITY.to_bits(), S::max_num),
                             Code::ReduceMinF => fold_num!(f32::INFINITY.to_bits(), S::min_num),
-                            Code::ReduceSumI => fold!(0, S::add_i),
-                            Code::ReduceMaxI => fold!(i32::MIN as u32, S::max_i),
-                            Code::ReduceMinI => fold!(i32::MAX as u32, S::min_i),
+                            Code::ReduceSumI => fold!(existing!(0), S::add_i),
+                            Code::ReduceMaxI => fold!(existing!(i32::MIN as u32), S::max_i),
+                            Code::ReduceMinI => fold!(existing!(i32::MAX as u32), S::min_i),
                             Code::Prefetch => {
-                                let stride = (*frame.add(op.a as usize).cast::<Entry>()).row_stride;
-                                let p = address!(a, step_a).wrapping_offset(stride);
+                                let advance = (*frame.add(op.a as usize).cast::<Entry>()).advance;
+                                let p = address!(a, step_a).wrapping_offset(advance);
                                 let mut at = 0;
                                 while at < N * S::LANES * usize::from(op.step_a) {
                                     S::prefetch(p.wrapping_add(at));
@@ -223,6 +234,12 @@ pub(super) unsafe fn pass<S: Simd, const N: usize, const TAIL: bool>(
                                     each!(N, i => acc[i] = lane::binary::<S>(BinaryFn::$r, w, acc[i]));
                                 }
                             )*
+                            $(
+                                Code::$bound => {
+                                    let w = word!(a);
+                                    each!(N, i => acc[i] = lane::bound::<S>(Bound::$bound, acc[i], w));
+                                }
+                            )*
                             $(Code::$c => each!(N, i => acc[i] = lane::convert::<S>($conversion, acc[i])),)*
                             $(
                                 Code::$n_load => {
@@ -238,18 +255,15 @@ pub(super) unsafe fn pass<S: Simd, const N: usize, const TAIL: bool>(
                                     ));
                                 }
                             )*
-                            $(
-                                Code::$l_vec => whole_only!({
-                                    let x = address!(a, step_a);
-                                    let y = address!(b, step_b);
-                                    each!(N, i => acc[i] = lane::binary::<S>(BinaryFn::$l, vector!(x, i), vector!(y, i)));
-                                }),
-                                Code::$l_word => whole_only!({
-                                    let x = address!(a, step_a);
-                                    let w = word!(b);
-                                    each!(N, i => acc[i] = lane::binary::<S>(BinaryFn::$l, vector!(x, i), w));
-                                }),
-                            )*
+                            $($(
+                                Code::$half => {
+                                    let p = address!(a, step_a);
+                                    each!(N, i => {
+                                        let v = S::$h_widen(narrow_vector!(load_h, load_h_part, 2, p, i));
+                                        acc[i] = lane::binary::<S>(BinaryFn::$h_f, acc[i], v);
+                                    });
+                                }
+                            )*)*
                             $($(
                                 Code::$fused => whole_only!({
                                     let x = prepare!($fa, a, step_a);
@@ -307,40 +321,34 @@ unsafe fn sum_f<S: Simd, const N: usize, const TAIL: bool>(sums: *mut u8, acc: &
     }
 }
 
-/// What comes before a pass: the prologue, and reductions at their start.
+/// Puts a reduction at its start.
 ///
 /// # Safety
-/// The processor has the instruction set `S`; the frame is valid, and so is column 0 of its memory operands.
+/// The processor has the instruction set `S`; the frame is valid.
 #[inline(always)]
-pub(super) unsafe fn before<S: Simd>(phase: &CompiledPhase, frame: *mut u8) {
-    // SAFETY: the caller vouches for instruction set, frame and memory; offsets were made for this frame.
+pub(super) unsafe fn begin<S: Simd>(reduction: &Reduction, frame: *mut u8) {
+    // SAFETY: the caller vouches for instruction set and frame; the offset was made for this frame.
     unsafe {
-        rows::<S>(&phase.prologue, frame);
-        for reduction in &phase.reductions {
-            let state = &mut *frame.add(reduction.accumulator as usize).cast::<Accumulator>();
-            let start = S::splat(reduction.f.identity());
-            for place in state.lanes.chunks_exact_mut(S::LANES) {
-                S::store(place.as_mut_ptr().cast(), start);
-            }
-            state.nan = false;
+        let state = &mut *frame.add(reduction.accumulator as usize).cast::<Accumulator>();
+        let start = S::splat(reduction.f.identity());
+        for place in state.lanes.chunks_exact_mut(S::LANES) {
+            S::store(place.as_mut_ptr().cast(), start);
         }
+        state.nan = false;
     }
 }
 
-/// What comes after a pass: results of reductions, and the epilogue.
+/// Puts the result of a reduction into its slot.
 ///
 /// # Safety
-/// As for [`before`], which has been called.
+/// As for [`begin`].
 #[inline(always)]
-pub(super) unsafe fn after<S: Simd>(phase: &CompiledPhase, frame: *mut u8) {
-    // SAFETY: the caller vouches for instruction set, frame and memory; offsets were made for this frame.
+pub(super) unsafe fn end<S: Simd>(reduction: &Reduction, frame: *mut u8) {
+    // SAFETY: the caller vouches for instruction set and frame; offsets were made for this frame.
     unsafe {
-        for reduction in &phase.reductions {
-            let state = &*frame.add(reduction.accumulator as usize).cast::<Accumulator>();
-            let result = if state.nan { f32::NAN.to_bits() } else { fold::<S>(reduction.f, &state.lanes) };
-            *frame.add(reduction.slot as usize).cast::<u32>() = result;
-        }
-        rows::<S>(&phase.epilogue, frame);
+        let state = &*frame.add(reduction.accumulator as usize).cast::<Accumulator>();
+        let result = if state.nan { f32::NAN.to_bits() } else { fold::<S>(reduction.f, &state.lanes) };
+        *frame.add(reduction.slot as usize).cast::<u32>() = result;
     }
 }
 
@@ -376,27 +384,26 @@ unsafe fn fold<S: Simd>(f: ReduceFn, lanes: &[u32; 16]) -> u32 {
     }
 }
 
-/// Runs instructions on row scalars.
+/// Runs an instruction on row scalars. There is no loop around it here: the compiler would load the constants of all
+/// functions before the loop, which took longer than most functions.
 ///
 /// # Safety
 /// The processor has the instruction set `S`; the frame is valid, and so is column 0 of its memory operands.
 #[inline(always)]
-unsafe fn rows<S: Simd>(ops: &[RowOp], frame: *mut u8) {
-    // SAFETY: the caller vouches for instruction set, frame and memory; offsets in the code were made for this frame.
+pub(super) unsafe fn row<S: Simd>(op: &RowOp, frame: *mut u8) {
+    // SAFETY: the caller vouches for instruction set, frame and memory; offsets were made for this frame.
     unsafe {
         let word = |offset: u32| frame.add(offset as usize).cast::<u32>();
         let base = |entry: u32| (*frame.add(entry as usize).cast::<Entry>()).base;
-        for op in ops {
-            match *op {
-                RowOp::Load { to, entry, dtype } => *word(to) = load_element(base(entry), dtype),
-                RowOp::Store { entry, dtype, from } => store_element(base(entry), dtype, *word(from)),
-                RowOp::Unary { to, f, from } => *word(to) = S::first(lane::unary::<S>(f, S::splat(*word(from)))),
-                RowOp::Binary { to, f, a, b } => {
-                    *word(to) = S::first(lane::binary::<S>(f, S::splat(*word(a)), S::splat(*word(b))));
-                }
-                RowOp::Convert { to, conversion, from } => {
-                    *word(to) = S::first(lane::convert::<S>(conversion, S::splat(*word(from))));
-                }
+        match *op {
+            RowOp::Load { to, entry, dtype } => *word(to) = load_element(base(entry), dtype),
+            RowOp::Store { entry, dtype, from } => store_element(base(entry), dtype, *word(from)),
+            RowOp::Unary { to, f, from } => *word(to) = S::first(lane::unary::<S>(f, S::splat(*word(from)))),
+            RowOp::Binary { to, f, a, b } => {
+                *word(to) = S::first(lane::binary::<S>(f, S::splat(*word(a)), S::splat(*word(b))));
+            }
+            RowOp::Convert { to, conversion, from } => {
+                *word(to) = S::first(lane::convert::<S>(conversion, S::splat(*word(from))));
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The interpreter instantiated for each instruction set.
 
 use super::code::Op;
-use super::compile::CompiledPhase;
+use super::compile::{Reduction, RowOp};
 use super::interpret;
 use crate::kernels::Isa;
 #[cfg(target_arch = "x86_64")]
@@ -13,18 +13,20 @@ pub(super) type Pass = unsafe fn(code: *const Op, frame: *mut u8, from: usize, t
 
 /// Everything that depends on the instruction set.
 pub(super) struct Kernels {
-    /// Columns of one vector.
-    pub lanes: usize,
-    /// Base 2 logarithm of the vectors in the largest chunk.
-    pub largest: usize,
+    /// Columns of one vector, as a base 2 logarithm.
+    lanes: u32,
+    /// Vectors in the largest chunk, as a base 2 logarithm.
+    largest: u32,
     /// Run whole chunks of 1, 2, 4 and 8 vectors; the smaller ones serve rows that are as short.
     whole: [Pass; 4],
     /// Run what is left of a row in one chunk of 1, 2, 4 or 8 vectors.
     tail: [Pass; 4],
-    /// See [`interpret::before`].
-    pub before: unsafe fn(phase: &CompiledPhase, frame: *mut u8),
-    /// See [`interpret::after`].
-    pub after: unsafe fn(phase: &CompiledPhase, frame: *mut u8),
+    /// See [`interpret::begin`].
+    pub begin: unsafe fn(reduction: &Reduction, frame: *mut u8),
+    /// See [`interpret::end`].
+    pub end: unsafe fn(reduction: &Reduction, frame: *mut u8),
+    /// See [`interpret::row`].
+    pub row: unsafe fn(op: &RowOp, frame: *mut u8),
 }
 
 macro_rules! kernels {
@@ -45,15 +47,21 @@ macro_rules! kernels {
             }
 
             $(#[target_feature(enable = $features)])?
-            unsafe fn before(phase: &CompiledPhase, frame: *mut u8) {
+            unsafe fn begin(reduction: &Reduction, frame: *mut u8) {
                 // SAFETY: passed on to the caller.
-                unsafe { interpret::before::<$simd>(phase, frame) }
+                unsafe { interpret::begin::<$simd>(reduction, frame) }
             }
 
             $(#[target_feature(enable = $features)])?
-            unsafe fn after(phase: &CompiledPhase, frame: *mut u8) {
+            unsafe fn end(reduction: &Reduction, frame: *mut u8) {
                 // SAFETY: passed on to the caller.
-                unsafe { interpret::after::<$simd>(phase, frame) }
+                unsafe { interpret::end::<$simd>(reduction, frame) }
+            }
+
+            $(#[target_feature(enable = $features)])?
+            unsafe fn row(op: &RowOp, frame: *mut u8) {
+                // SAFETY: passed on to the caller.
+                unsafe { interpret::row::<$simd>(op, frame) }
             }
 
             /// Vectors of the chunk at each place in the tables; the last ones repeat where the largest is smaller.
@@ -62,12 +70,13 @@ macro_rules! kernels {
             }
 
             pub static KERNELS: Kernels = Kernels {
-                lanes: $simd::LANES,
+                lanes: $simd::LANES.trailing_zeros(),
                 largest: $largest,
                 whole: [whole::<{ vectors(0) }>, whole::<{ vectors(1) }>, whole::<{ vectors(2) }>, whole::<{ vectors(3) }>],
                 tail: [tail::<{ vectors(0) }>, tail::<{ vectors(1) }>, tail::<{ vectors(2) }>, tail::<{ vectors(3) }>],
-                before,
-                after,
+                begin,
+                end,
+                row,
             };
         }
     };
@@ -94,16 +103,20 @@ impl Kernels {
 
     /// How to pass over rows of `cols` columns: whole chunks up to a column, then the tail.
     pub fn plan(&self, cols: usize) -> Plan {
-        let chunk = self.lanes << self.largest;
-        // The number of vectors in a chunk, as a place in the tables.
-        let place = |cols: usize| cols.div_ceil(self.lanes).next_power_of_two().trailing_zeros() as usize;
-        let (whole, size) = if cols < chunk && cols.is_power_of_two() && cols >= self.lanes {
-            (self.whole[place(cols)], cols)
+        // Shifts and masks: divisions would be a third of the time of the smallest runs.
+        let size = if cols.is_power_of_two() {
+            cols.trailing_zeros().clamp(self.lanes, self.lanes + self.largest)
         } else {
-            (self.whole[self.largest], chunk)
+            self.lanes + self.largest
         };
-        let split = cols / size * size;
-        Plan { whole, split, tail: self.tail[place(cols - split).min(3)], cols }
+        let split = cols >> size << size;
+        let rest = (cols - split + (1 << self.lanes) - 1) >> self.lanes;
+        Plan {
+            whole: self.whole[(size - self.lanes) as usize],
+            split,
+            tail: self.tail[rest.next_power_of_two().trailing_zeros() as usize],
+            cols,
+        }
     }
 }
 

@@ -48,6 +48,48 @@ pub(super) unsafe fn binary<S: Simd>(f: BinaryFn, a: S::V, b: S::V) -> S::V {
     }
 }
 
+/// Maximum or minimum with a constant that allows one instruction instead of three.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Bound {
+    /// Maximum with a number other than +0, whose sign would decide between two zeros.
+    AtLeast,
+    /// Minimum with a number other than -0.
+    AtMost,
+    /// Maximum with +0.
+    Relu,
+}
+
+impl Bound {
+    /// The form that `f` has with this constant.
+    pub fn of(f: BinaryFn, bits: u32) -> Option<Self> {
+        if f32::from_bits(bits).is_nan() {
+            return None;
+        }
+        match f {
+            BinaryFn::MaxF if bits == 0 => Some(Bound::Relu),
+            BinaryFn::MaxF => Some(Bound::AtLeast),
+            BinaryFn::MinF if bits != 0x8000_0000 => Some(Bound::AtMost),
+            _ => None,
+        }
+    }
+}
+
+/// `bound(x, limit)`.
+///
+/// # Safety
+/// The processor has the instruction set `S`.
+#[inline(always)]
+pub(super) unsafe fn bound<S: Simd>(bound: Bound, x: S::V, limit: S::V) -> S::V {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe {
+        match bound {
+            Bound::AtLeast => S::at_least_f(x, limit),
+            Bound::AtMost => S::at_most_f(x, limit),
+            Bound::Relu => S::relu_f(x),
+        }
+    }
+}
+
 /// `conversion(x)`.
 ///
 /// # Safety

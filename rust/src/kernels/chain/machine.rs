@@ -6,6 +6,12 @@ use super::frame::Entry;
 use super::isa::{Kernels, Plan};
 use crate::kernels::Isa;
 
+/// Columns that the rows of a block have together, at most: four operands of that size stay in the first-level cache.
+const BLOCK_COLUMNS: usize = 1024;
+
+/// Rows in a block, at most.
+const MAX_BLOCK: usize = 8;
+
 /// A program resolved for one instruction set.
 pub struct Machine {
     program: ChainProgram,
@@ -55,7 +61,15 @@ impl Machine {
 
     /// Bytes of scratch for regions of up to `cols` columns.
     pub fn scratch_bytes(&self, cols: usize) -> usize {
-        self.compiled.layout.bytes(cols)
+        // Shorter rows come in larger blocks: the largest need is at one of the lengths before the block shrinks.
+        let need = |cols: usize| self.block(cols) * self.compiled.layout.bytes(cols);
+        let mut most = need(cols);
+        let mut shorter = BLOCK_COLUMNS;
+        while shorter > BLOCK_COLUMNS / MAX_BLOCK / 2 {
+            most = most.max(need(cols.min(shorter - 1)));
+            shorter /= 2;
+        }
+        most
     }
 
     /// Runs the program on a region.
@@ -75,25 +89,61 @@ impl Machine {
         if rows == 0 {
             return;
         }
+        let plan = self.kernels.plan(cols);
+        let block = self.block(cols).min(rows);
         // SAFETY: the caller vouches for the region and the scratch memory; offsets lie within `scratch_bytes`.
+        let streams = unsafe { if rows == 1 { self.one_row(run, &plan) } else { self.rows(run, rows, block, &plan) } };
+        if streams {
+            fence();
+        }
+    }
+
+    /// Runs a region of one row; tells whether any operand is streamed.
+    unsafe fn one_row(&self, run: &ChainRun<'_>, plan: &Plan) -> bool {
+        // SAFETY: as in `run`.
         unsafe {
-            let streams = self.set_up(run, rows, cols);
-            let plan = self.kernels.plan(cols);
-            for rest in (0..rows).rev() {
-                if rest == 0 {
-                    self.end_rows(run);
+            let streams = self.set_up(run, run.scratch, 0, 0, plan.cols);
+            self.compiled.phases.iter().for_each(|phase| self.phase(phase, run.scratch, plan));
+            streams
+        }
+    }
+
+    /// Runs a region of several rows; tells whether any operand is streamed.
+    unsafe fn rows(&self, run: &ChainRun<'_>, rows: usize, block: usize, plan: &Plan) -> bool {
+        let frame_bytes = self.compiled.layout.bytes(plan.cols);
+        let frame = |index: usize| run.scratch.wrapping_add(index * frame_bytes);
+        // SAFETY: as in `run`.
+        unsafe {
+            let mut streams = false;
+            for index in 0..block {
+                streams |= self.set_up(run, frame(index), index, block, plan.cols);
+            }
+            let mut rest = rows;
+            loop {
+                let now = block.min(rest);
+                rest -= now;
+                for index in rest.min(block)..block {
+                    self.end_rows(frame(index));
                 }
                 for phase in &self.compiled.phases {
-                    self.phase(phase, run.scratch, &plan);
+                    for index in 0..now {
+                        self.phase(phase, frame(index), plan);
+                    }
                 }
-                if rest > 0 {
-                    self.next_row(run);
+                if rest == 0 {
+                    return streams;
                 }
-            }
-            if streams {
-                fence();
+                for index in 0..block.min(rest) {
+                    self.next_row(frame(index));
+                }
             }
         }
+    }
+
+    /// Rows that go through the phases together, each with a frame of its own: the reductions of a short row are chains of
+    /// latencies that only other rows can fill. A program of one phase needs no help, since its next row follows at once.
+    fn block(&self, cols: usize) -> usize {
+        if self.compiled.phases.len() < 2 { 1 } else { (BLOCK_COLUMNS >> cols.max(1).ilog2()).clamp(1, MAX_BLOCK) }
     }
 
     fn flattens(&self, run: &ChainRun<'_>) -> bool {
@@ -106,27 +156,29 @@ impl Machine {
                 .all(|(decl, arg)| run.rows == 1 || arg.row_stride == (run.cols * decl.dtype.size()) as isize)
     }
 
-    /// Fills the frame; tells whether any operand is streamed.
-    #[inline]
-    unsafe fn set_up(&self, run: &ChainRun<'_>, rows: usize, cols: usize) -> bool {
+    /// Fills the frame of a row of the first block of `block` rows (0: this is the only row); tells whether any operand is
+    /// streamed.
+    #[inline(always)]
+    unsafe fn set_up(&self, run: &ChainRun<'_>, frame: *mut u8, row: usize, block: usize, cols: usize) -> bool {
         let layout = &self.compiled.layout;
-        let frame = run.scratch;
         let mut streams = false;
         // SAFETY: as in `run`.
         unsafe {
             for (i, arg) in run.mems.iter().enumerate() {
-                let aligned = arg.data.addr().is_multiple_of(64) && (rows == 1 || arg.row_stride % 64 == 0);
+                let advance = arg.row_stride * block as isize;
+                let aligned = arg.data.addr().is_multiple_of(64) && (block == 0 || arg.row_stride % 64 == 0);
                 let stream = arg.stream && aligned;
                 streams |= stream;
-                let entry = Entry { base: arg.data, row_stride: arg.row_stride, stream };
+                let base = arg.data.offset(arg.row_stride * row as isize);
+                let entry = Entry { base, advance, stream };
                 frame.add(layout.mem(i as u32) as usize).cast::<Entry>().write(entry);
             }
             for i in 0..layout.temps {
-                let entry = Entry { base: frame.add(layout.temp_data(i)), row_stride: 0, stream: false };
+                let entry = Entry { base: frame.add(layout.temp_data(i)), advance: 0, stream: false };
                 frame.add(layout.temp(i) as usize).cast::<Entry>().write(entry);
             }
             for i in 0..layout.row_bufs {
-                let entry = Entry { base: frame.add(layout.row_buf_data(i, cols)), row_stride: 0, stream: false };
+                let entry = Entry { base: frame.add(layout.row_buf_data(i, cols)), advance: 0, stream: false };
                 frame.add(layout.row_buf(i) as usize).cast::<Entry>().write(entry);
             }
             for (i, &bits) in self.compiled.consts.iter().enumerate() {
@@ -139,24 +191,20 @@ impl Machine {
         streams
     }
 
-    /// There is no row after the last to prefetch.
-    unsafe fn end_rows(&self, run: &ChainRun<'_>) {
-        if self.compiled.phases.len() == 1 {
-            return;
-        }
-        for i in 0..run.mems.len() {
+    /// There is no row after this one to prefetch.
+    unsafe fn end_rows(&self, frame: *mut u8) {
+        for i in 0..self.compiled.layout.mems {
             // SAFETY: as in `run`.
-            unsafe { (*run.scratch.add(self.compiled.layout.mem(i as u32) as usize).cast::<Entry>()).row_stride = 0 };
+            unsafe { (*frame.add(self.compiled.layout.mem(i) as usize).cast::<Entry>()).advance = 0 };
         }
     }
 
-    #[inline]
-    unsafe fn next_row(&self, run: &ChainRun<'_>) {
-        for i in 0..run.mems.len() {
+    unsafe fn next_row(&self, frame: *mut u8) {
+        for i in 0..self.compiled.layout.mems {
             // SAFETY: as in `run`; there is a next row.
             unsafe {
-                let entry = &mut *run.scratch.add(self.compiled.layout.mem(i as u32) as usize).cast::<Entry>();
-                entry.base = entry.base.offset(entry.row_stride);
+                let entry = &mut *frame.add(self.compiled.layout.mem(i) as usize).cast::<Entry>();
+                entry.base = entry.base.offset(entry.advance);
             }
         }
     }
@@ -165,8 +213,11 @@ impl Machine {
     unsafe fn phase(&self, phase: &CompiledPhase, frame: *mut u8, plan: &Plan) {
         // SAFETY: as in `run`; an `Isa` is the proof that the processor has it.
         unsafe {
-            if phase.has_before {
-                (self.kernels.before)(phase, frame);
+            for op in &phase.prologue {
+                (self.kernels.row)(op, frame);
+            }
+            for reduction in &phase.reductions {
+                (self.kernels.begin)(reduction, frame);
             }
             if plan.split > 0 {
                 (plan.whole)(phase.whole.as_ptr(), frame, 0, plan.split);
@@ -174,8 +225,11 @@ impl Machine {
             if plan.split < plan.cols {
                 (plan.tail)(phase.tail.as_ptr(), frame, plan.split, plan.cols);
             }
-            if phase.has_after {
-                (self.kernels.after)(phase, frame);
+            for reduction in &phase.reductions {
+                (self.kernels.end)(reduction, frame);
+            }
+            for op in &phase.epilogue {
+                (self.kernels.row)(op, frame);
             }
         }
     }

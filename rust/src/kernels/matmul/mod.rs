@@ -6,8 +6,8 @@
 //! NaN. INT8 products are summed in INT32 and wrap around. How a product is blocked, split over cores, or whether its
 //! right operand was packed before never shows in a result.
 //!
-//! A [`MatMul`] is made when a program is registered. [`driver`] cuts a product into tiles for the micro-kernels of the
-//! instruction set ([`generic`], `avx2`, `avx512*`), which work on operands in place or packed ([`pack`]); [`tile`] is the
+//! A [`MatMul`] is made when a program is registered. `driver` cuts a product into tiles for the micro-kernels of the
+//! instruction set (`generic`, `avx2`, `avx512*`), which work on operands in place or packed (`pack`); `tile` is the
 //! contract between them.
 #![allow(unsafe_code)] // its functions work on matrices by address
 

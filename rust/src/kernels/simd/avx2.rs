@@ -159,10 +159,10 @@ impl Simd for Avx2 {
         // The instruction gives its second operand for two zeros: both orders together show both signs.
         fn max_num(a: V, b: V) -> V { _mm256_and_ps(_mm256_max_ps(a, b), _mm256_max_ps(b, a)) }
         fn min_num(a: V, b: V) -> V { _mm256_or_ps(_mm256_min_ps(a, b), _mm256_min_ps(b, a)) }
-        fn clamp_f(x: V, low: V, high: V) -> V {
-            // The second operand is the result where one is NaN.
-            _mm256_max_ps(low, _mm256_min_ps(high, x))
-        }
+        // The instructions give their second operand where the two are equal or one is NaN.
+        fn at_least_f(x: V, low: V) -> V { _mm256_max_ps(low, x) }
+        fn at_most_f(x: V, high: V) -> V { _mm256_min_ps(high, x) }
+        fn relu_f(x: V) -> V { _mm256_and_ps(x, _mm256_cmp_ps::<_CMP_NLE_UQ>(x, _mm256_setzero_ps())) }
         fn scale_f(x: V, n: V) -> V {
             // Two factors, since 2^n itself may be out of range; the first product is exact.
             let n = _mm256_cvtps_epi32(n);

@@ -99,11 +99,17 @@ impl Simd for Avx512 {
             // The convert instruction of AVX512-BF16 flushes subnormals, so: add half of the last place kept, or a bit less
             // where that place is even. A NaN could carry into the sign; it only gets its quiet bit.
             let x = int(v);
-            let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(x), _mm512_set1_epi32(1));
-            let rounded = _mm512_add_epi32(x, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+            let odd = _mm512_test_epi32_mask(x, _mm512_set1_epi32(0x0001_0000));
+            let rounded = _mm512_add_epi32(x, _mm512_set1_epi32(0x7fff));
+            let rounded = _mm512_mask_add_epi32(rounded, odd, rounded, _mm512_set1_epi32(1));
             let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(v, v);
             let kept = _mm512_mask_or_epi32(rounded, nan, x, _mm512_set1_epi32(0x0040_0000));
-            _mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(kept))
+            // The upper word of each lane: one permutation for a shift and a narrowing, which is two.
+            let upper = _mm512_set_epi16(
+                31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1,
+                31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1,
+            );
+            _mm512_castsi512_si256(_mm512_permutexvar_epi16(upper, kept))
         }
         fn narrow_16(v: V) -> __m256i { _mm512_cvtepi32_epi16(int(v)) }
         fn narrow_8(v: V) -> __m128i { _mm512_cvtepi32_epi8(int(v)) }
@@ -116,9 +122,13 @@ impl Simd for Avx512 {
         fn fma_f(a: V, b: V, c: V) -> V { _mm512_fmadd_ps(a, b, c) }
         fn max_num(a: V, b: V) -> V { _mm512_range_ps::<0b0101>(a, b) }
         fn min_num(a: V, b: V) -> V { _mm512_range_ps::<0b0100>(a, b) }
-        fn clamp_f(x: V, low: V, high: V) -> V {
-            // The second operand is the result where one is NaN.
-            _mm512_max_ps(low, _mm512_min_ps(high, x))
+        // The instructions give their second operand where the two are equal or one is NaN.
+        fn at_least_f(x: V, low: V) -> V { _mm512_max_ps(low, x) }
+        fn at_most_f(x: V, high: V) -> V { _mm512_min_ps(high, x) }
+        fn relu_f(x: V) -> V {
+            // For each class of numbers, from the lowest four bits: quiet NaN itself, signalling NaN made quiet, zero +0,
+            // one itself, -inf +0, inf itself, negative +0, positive itself.
+            _mm512_fixupimm_ps::<0>(x, x, _mm512_set1_epi32(0x1818_1821))
         }
         fn scale_f(x: V, n: V) -> V { _mm512_scalef_ps(x, n) }
         fn trunc_f(x: V) -> V { _mm512_roundscale_ps::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(x) }

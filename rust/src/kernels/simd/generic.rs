@@ -289,9 +289,16 @@ impl Simd for Generic {
         zip(a, b, min_num)
     }
     #[inline(always)]
-    unsafe fn clamp_f(x: V, low: V, high: V) -> V {
-        let x = zip_f(x, high, |x, high| if x > high { high } else { x });
+    unsafe fn at_least_f(x: V, low: V) -> V {
         zip_f(x, low, |x, low| if x < low { low } else { x })
+    }
+    #[inline(always)]
+    unsafe fn at_most_f(x: V, high: V) -> V {
+        zip_f(x, high, |x, high| if x > high { high } else { x })
+    }
+    #[inline(always)]
+    unsafe fn relu_f(x: V) -> V {
+        map_f(x, |x| if x <= 0.0 { 0.0 } else { x })
     }
     #[inline(always)]
     unsafe fn scale_f(x: V, n: V) -> V {

@@ -57,7 +57,7 @@ pub(crate) unsafe fn exp_f<S: Simd>(x: S::V) -> S::V {
     // SAFETY: the caller vouches for the instruction set.
     unsafe {
         let c = |value: f32| S::splat(value.to_bits());
-        let x = S::clamp_f(x, c(exp::LOW), c(exp::HIGH));
+        let x = S::at_least_f(S::at_most_f(x, c(exp::HIGH)), c(exp::LOW));
         let n = S::sub_f(S::fma_f(x, c(exp::LOG2_E), c(exp::MAGIC)), c(exp::MAGIC));
         let r = S::fma_f(n, c(-exp::LN2_HIGH), x);
         let r = S::fma_f(n, c(-exp::LN2_LOW), r);

@@ -121,8 +121,12 @@ pub(crate) trait Simd: Copy {
     unsafe fn max_num(a: Self::V, b: Self::V) -> Self::V;
     /// The smaller, -0 below +0; any value where one is NaN.
     unsafe fn min_num(a: Self::V, b: Self::V) -> Self::V;
-    /// `x` within `low..=high`; NaN stays.
-    unsafe fn clamp_f(x: Self::V, low: Self::V, high: Self::V) -> Self::V;
+    /// The larger; `x` where it is NaN or the two are equal. `low` is not NaN.
+    unsafe fn at_least_f(x: Self::V, low: Self::V) -> Self::V;
+    /// The smaller; `x` where it is NaN or the two are equal. `high` is not NaN.
+    unsafe fn at_most_f(x: Self::V, high: Self::V) -> Self::V;
+    /// `x` where it is positive or NaN, +0 elsewhere.
+    unsafe fn relu_f(x: Self::V) -> Self::V;
     /// `x * 2^n`, rounded once; `x` is near 1, `n` integral and within -150..=128, or either is NaN.
     unsafe fn scale_f(x: Self::V, n: Self::V) -> Self::V;
     unsafe fn trunc_f(x: Self::V) -> Self::V;

@@ -128,7 +128,7 @@ impl<'a> Builder<'a> {
                 // The element is changed where the slot lives; afterwards the slot holds a new value.
                 let node = self.read(*slot, stmt.at);
                 self.graph.items.push(Item::Other(stmt, Some(node)));
-                let fresh = self.slot_in(*slot, stmt.at);
+                let fresh = self.slot_in(*slot, stmt.at, self.graph.items.len());
                 self.names[*slot as usize] = Some(fresh);
             }
             _ => self.graph.items.push(Item::Other(stmt, None)),
@@ -218,7 +218,7 @@ impl<'a> Builder<'a> {
         if let Some(node) = self.names[slot as usize] {
             return node;
         }
-        let node = self.slot_in(slot, at);
+        let node = self.slot_in(slot, at, 0);
         self.name(slot, node);
         node
     }
@@ -234,10 +234,11 @@ impl<'a> Builder<'a> {
         node
     }
 
-    fn slot_in(&mut self, slot: u32, at: Loc) -> NodeId {
+    /// What the slot holds from the item at `pos` on, 0 for what it held when the run began.
+    fn slot_in(&mut self, slot: u32, at: Loc, pos: usize) -> NodeId {
         let tile = self.function.tiles[slot as usize];
         let region = [Operand::Int(tile.rows.into()), Operand::Int(tile.cols.into())];
-        let (dtype, rows, cols, pos) = (tile.dtype, tile.rows, tile.cols, self.graph.items.len());
+        let (dtype, rows, cols) = (tile.dtype, tile.rows, tile.cols);
         let op = NodeOp::SlotIn(slot);
         let (inputs, uses, live_out) = (Vec::new(), Vec::new(), Vec::new());
         let node = Node { op, at, inputs, scalar: None, region, dtype, rows, cols, pos, uses, live_out };

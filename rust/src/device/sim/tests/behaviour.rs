@@ -244,3 +244,26 @@ fn a_large_chain_and_a_large_product_give_the_same_on_one_core_and_on_several() 
         assert_eq!(several[2], one[2], "{cores} cores");
     }
 }
+
+#[test]
+fn two_tiles_exchanged_in_a_loop_keep_their_values() {
+    // for _ in range(1): a, b = b, a; a = -a
+    let swap = vec![
+        tile(OpCode::Move, Some(2), vec![Arg::Tile(1)], ONE, int(3)),
+        tile(OpCode::Neg, Some(3), vec![Arg::Tile(2)], ONE, int(3)),
+        tile(OpCode::Move, Some(1), vec![Arg::Tile(0)], ONE, int(3)),
+        tile(OpCode::Move, Some(0), vec![Arg::Tile(3)], ONE, int(3)),
+    ];
+    let body = vec![
+        load(0, 0, [ZERO; 2], ONE, int(3)),
+        load(1, 0, [ONE, ZERO], ONE, int(3)),
+        stmt(StmtKind::For { var: 0, start: ZERO, stop: ONE, step: ONE, parallel: false, body: swap }),
+        store(0, 0, [ZERO; 2], ONE, int(3)),
+        store(1, 0, [ONE, ZERO], ONE, int(3)),
+    ];
+    let program = program(&[(2, 3)], 0, vec![launch(&[0], ONE)], kernel(1, &[(1, 3); 4], body));
+    let mut memory = [matrix(2, 3, |row, col| (row * 10 + col + 1) as f32)];
+    run(&program, &mut memory).unwrap();
+    let got: Vec<f32> = (0..6).map(|at| value(&memory[0], at / 3, at % 3)).collect();
+    assert_eq!(got, [-11.0, -12.0, -13.0, 1.0, 2.0, 3.0]);
+}

@@ -154,3 +154,30 @@ fn a_copy_keeps_every_bit_of_a_nan() {
         assert_eq!(case.operands[0].bytes, case.operands[1].bytes, "{isa}");
     }
 }
+
+#[test]
+fn lanes_beyond_the_row_do_not_reach_a_reduction() {
+    // Where nothing is loaded, lanes hold 0, and 0 / 0 is NaN.
+    for f in [ReduceFn::MaxF, ReduceFn::MinF, ReduceFn::SumF] {
+        let body = [Inst::Load(Src::Mem(0)), Inst::Binary(BinaryFn::DivF, Src::Mem(0)), Inst::Reduce(f, 0)];
+        let mut program = chain(&[DType::F32; 2], &body);
+        program.slots = 1;
+        program.phases[0].epilogue = vec![RowInst::Store { mem: 1, src: RowSrc::Slot(0) }];
+        for cols in SIZES {
+            let mut case = case(&program, 2, cols, 0);
+            for row in 0..2 {
+                (0..cols).for_each(|col| case.operands[0].set(row, col, 3f32.to_bits()));
+            }
+            case.check_columns(&program, 1);
+        }
+    }
+}
+
+#[test]
+fn many_short_rows_are_the_same_as_one_at_a_time() {
+    for rows in [1, 2, 7, 8, 9, 16, 17, 25] {
+        for cols in [1, 16, 60, 128, 129, 300, 513] {
+            case_of(&softmax(DType::F32), rows, cols, 4, Values::Tame).check(&softmax(DType::F32));
+        }
+    }
+}
