@@ -237,7 +237,7 @@ chip.run
         let child = unsafe { libc::fork() };
         if child == 0 {
             let inherited = recording.drain();
-            drop(trace::span(names::TASK, 0, 2));
+            drop(trace::span(trace::intern("interned in the child"), 0, 2));
             let own = recording.drain();
             let right = inherited.spans.is_empty() && args_of(&own) == [2] && own.pid == std::process::id();
             // SAFETY: ends the child at once, without the parent's exit handlers.

@@ -141,10 +141,10 @@ def test_a_freed_tensor_is_refused(device: _pypto.Worker, register: Register) ->
     view = dataclasses.replace(tensor, shape=SHAPE)
     device.free_tensor(tensor)
     device.alloc_tensor(SHAPE, torch.float32, ones())
-    text = r"Parameter 'a' of 'add'.*test_bad_input\.py:\d+.*not a live allocation owned by this ChipWorker.*freed"
+    text = r"Parameter 'b' of 'add'.*test_bad_input\.py:\d+.*not a live allocation owned by this ChipWorker.*freed"
     for dead in (tensor, view):
-        with pytest.raises(ValueError, match=text):
-            register(core.add())(dead, ones(), ones())
+        with pytest.raises(ValueError, match=f"^At position 1: {text}"):
+            register(core.add())(ones(), dead, ones())
 
 
 def test_a_tensor_of_another_worker_is_refused_with_both_named(register: Register) -> None:

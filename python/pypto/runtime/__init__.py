@@ -10,6 +10,9 @@ with ChipWorker(config=cfg) as w:
         compiled(batch, weight, out)  # the weight stays where it is
     w.free_tensor(weight)
 ```
+
+Errors are builtin exceptions (`TypeError`, `ValueError`, `RuntimeError`, `MemoryError`, `OverflowError`) whose text says
+what to do; those of the device and its memory have a stable name in their attribute `code`.
 """
 
 from __future__ import annotations

@@ -5,16 +5,17 @@
 //! exchange API, everything else by the slower protocols of [`super::host`].
 #![allow(unsafe_code)] // vouches to the core for host addresses whose objects the argument tuple keeps alive
 
-use super::dtypes;
 use super::host::{HostArray, Keep, Role};
 use super::scalar;
-use super::shared::{Shared, detached, unless_raised};
+use super::shared::{Shared, detached};
 use super::tensor::{self, DeviceTensor};
 use super::trace;
 use super::vectorcall::{self, Vectorcall};
+use super::{dtypes, errors};
 use crate::dtype::DType;
+use crate::error::Error;
 use crate::program::{Dim, Param, ParamKind};
-use crate::worker::{HostTensor, Registration, Value};
+use crate::worker::{HostTensor, Registration, Value, WorkerError};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -201,7 +202,11 @@ impl RegistrationHandle {
             estimate.store(&self.estimate);
         }
         trace::flush_mirror(py);
-        unless_raised(result, raised)
+        match (raised, result) {
+            // What a signal handler raised goes first: the launch failed because of it.
+            (Some(raised), _) => Err(raised),
+            (None, result) => result.map_err(|error| launch_error(error, values)),
+        }
     }
 
     /// Whether a launch goes on; keeps the reason where it does not.
@@ -344,6 +349,25 @@ fn read_argument<'a>(
         // The value was fixed when the program was compiled.
         ParamKind::Scalar { baked: true, dtype } => Ok(placeholder(dtype)),
         ParamKind::Scalar { dtype, .. } => scalar::read(arg, dtype, role),
+    }
+}
+
+/// The exception of a launch. One about a resident buffer also says where that stands among the arguments.
+#[cold]
+fn launch_error(error: Error, values: &[Value<'_>]) -> PyErr {
+    let Error::Worker(
+        WorkerError::FreedBuffer { buffer, .. }
+        | WorkerError::StaleBuffer { buffer, .. }
+        | WorkerError::ForeignBuffer { buffer, .. },
+    ) = &error
+    else {
+        return error.into();
+    };
+    let is_it =
+        |value: &Value<'_>| matches!(value, Value::Resident { buffer: other, .. } if Arc::ptr_eq(other, buffer));
+    match values.iter().position(is_it) {
+        Some(position) => errors::at_position(position, &error),
+        None => error.into(),
     }
 }
 

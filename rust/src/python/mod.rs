@@ -2,6 +2,16 @@
 //!
 //! Everything a caller can see is listed once, in [`_pypto`]; `python/pypto/_pypto.pyi` documents the same list for type
 //! checkers, and `stubtest` proves that both agree.
+//!
+//! | file                             | what it holds                                                              |
+//! |----------------------------------|----------------------------------------------------------------------------|
+//! | `handle`, `vectorcall`           | the launch path: calls, arguments, Ctrl-C, outputs of return-style calls     |
+//! | `host`, `dlpack`                 | host arrays: torch, numpy, anything that speaks DLPack                       |
+//! | `scalar`, `numbers`, `dtypes`    | numbers, shapes and element types as Python has them                         |
+//! | `worker`, `shared`, `transfer`   | one opened device, the way in that never waits while attached, copies        |
+//! | `tensor`, `buffer`, `memory`     | `DeviceTensor`, the allocation behind it, the memory report                  |
+//! | `program`, `trace`               | programs in and out; recordings, and `[STRACE]` lines                        |
+//! | `platform`, `site`, `errors`     | which device a name opens; the user's line; the one table of exceptions      |
 
 mod buffer;
 mod dlpack;

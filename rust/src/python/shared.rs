@@ -6,7 +6,7 @@
 //! nobody passes it: a thread that launches in a loop would otherwise come back before a sleeping one is awake, for ever.
 #![allow(unsafe_code)] // moves a mutex guard through `Python::detach`; leaves a worker undropped in a forked child
 
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::worker::{Session, Worker};
 use pyo3::prelude::*;
 use std::collections::VecDeque;
@@ -139,7 +139,7 @@ impl Shared {
     }
 
     #[cold]
-    fn wait(&self, operation: &'static str) -> std::result::Result<Entered<'_>, Refused> {
+    fn wait(&self, operation: &'static str) -> Result<Entered<'_>, Refused> {
         if !self.is_mine()
             && let Err(error) = self.core.try_enter(operation)
         {
@@ -166,7 +166,7 @@ impl Shared {
         result
     }
 
-    fn stand_in_line(&self, ticket: u64, operation: &'static str) -> std::result::Result<Entered<'_>, Refused> {
+    fn stand_in_line(&self, ticket: u64, operation: &'static str) -> Result<Entered<'_>, Refused> {
         loop {
             {
                 let line = self.line();
@@ -218,13 +218,5 @@ impl<'a> Deref for Entered<'a> {
 impl<'a> DerefMut for Entered<'a> {
     fn deref_mut(&mut self) -> &mut Session<'a> {
         &mut self.session
-    }
-}
-
-/// The result of a core call that Ctrl-C may have stopped: what the signal handler raised goes first.
-pub(super) fn unless_raised<T>(result: Result<T>, raised: Option<PyErr>) -> PyResult<T> {
-    match raised {
-        Some(error) => Err(error),
-        None => result.map_err(PyErr::from),
     }
 }

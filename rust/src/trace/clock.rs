@@ -12,6 +12,7 @@
 //! conversion starts, so that an error of the rate does not grow with the age of the process.
 #![allow(unsafe_code)] // reads the counter and calls clock_gettime
 
+use super::forks;
 use crate::sync::global::{self, AtomicU8, AtomicU64, Mutex, MutexGuard, Ordering};
 
 const UNKNOWN: u8 = 0;
@@ -137,6 +138,7 @@ pub(super) type Lock = MutexGuard<'static, Option<Pair>>;
 
 /// Keeps others from measuring; a fork happens under it, so that the child can measure.
 pub(super) fn lock() -> Lock {
+    forks::survive();
     global::lock(&BASELINE)
 }
 

@@ -3,7 +3,7 @@
 //! Names are dotted paths: a span whose name begins with another span's name and a dot lies inside it. The names that
 //! the contract fixes are constants here, everything else (a kernel, a parameter) is interned when a program is registered.
 
-use super::Name;
+use super::{Name, forks};
 use crate::sync::global::{self, Mutex, MutexGuard};
 use std::collections::HashMap;
 
@@ -112,6 +112,7 @@ pub(super) type Lock = MutexGuard<'static, Option<Table>>;
 
 /// Keeps others out of the table; a fork happens under it, so that the child finds the table whole.
 pub(super) fn lock() -> Lock {
+    forks::survive();
     global::lock(&TABLE)
 }
 
