@@ -7,8 +7,8 @@ use _pypto::device::sim::SimDevice;
 use _pypto::device::{Device, DeviceError, Launch, TensorArg, Workspace};
 use _pypto::kernels::Isa;
 use _pypto::program::{
-    Arg, Dim, Direction, FnParam, Function, LaunchArg, Loc, OpCode, Operand, Param, ParamKind, Program, ScalarType, Stmt,
-    StmtKind, TensorSlot, TileOp, TileSlot,
+    Arg, Dim, Direction, FnParam, Function, LaunchArg, Loc, OpCode, Operand, Param, ParamKind, Program, ScalarType,
+    Stmt, StmtKind, TensorSlot, TileOp, TileSlot,
 };
 use criterion::{Criterion, criterion_group, criterion_main};
 use std::hint::black_box;

@@ -23,7 +23,7 @@ RUST_MAY_USE = {
     "arena": WORDS,
     "trace": WORDS,
     "program": WORDS,
-    "kernels": WORDS | {"program"},  # its names of roundings and types, not its programs
+    "kernels": WORDS,
     "device": WORDS | {"arena", "trace", "program", "kernels"},
     "worker": WORDS | {"arena", "trace", "program", "device"},
 }

@@ -125,3 +125,49 @@ def test_a_task_inherits_the_worker_of_its_creator() -> None:
             assert await asyncio.create_task(work()) is worker
 
     asyncio.run(main())
+
+
+def test_workers_left_out_of_order_leave_nothing_behind() -> None:
+    first, second = ChipWorker(), ChipWorker(RunConfig(device_id=1))
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert (current(), current(1)) == (None, second)
+    second.__exit__(None, None, None)
+    assert (current(), current(1)) == (None, None)
+    with ChipWorker() as worker:
+        assert current() is worker
+
+
+def test_leaving_in_another_thread_is_refused_and_can_be_done_in_the_right_one() -> None:
+    worker = ChipWorker().__enter__()
+
+    def leave() -> bool:
+        with pytest.raises(ValueError, match="entered in a different Context"):
+            worker.__exit__(None, None, None)
+        return worker.initialized
+
+    assert in_thread(leave) is True
+    assert current() is worker
+    worker.__exit__(None, None, None)
+    assert current() is None
+    assert not worker.initialized
+
+
+def test_an_initial_value_that_torch_stores_negated_arrives_with_its_sign() -> None:
+    with ChipWorker() as worker:
+        tensor = worker.alloc_tensor((4,), torch.float32, init=torch._neg_view(torch.ones(4)))
+        assert torch.equal(tensor.to_host(), -torch.ones(4))
+        with pytest.raises(ValueError, match="pass a dense tensor with data"):
+            worker.alloc_tensor((4,), torch.float32, init=torch.empty(4, device="meta"))
+        worker.free_tensor(tensor)
+
+
+def test_the_number_of_cores_comes_from_the_environment_and_nonsense_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYPTO_CORES", "none")
+    with pytest.raises(ValueError, match='PYPTO_CORES="none" is not a number of cores; use 1 to 1024'):
+        ChipWorker()
+    monkeypatch.setenv("PYPTO_CORES", "3")
+    ChipWorker().close()

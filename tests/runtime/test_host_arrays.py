@@ -179,3 +179,39 @@ def test_many_types_of_producers_are_read(device: _pypto.Worker) -> None:
         array = np.full(4, float(index), np.float32)
         for _ in range(2):
             assert round_trip(device, kind(array), (4,), torch.float32).tolist() == [float(index)] * 4
+
+
+def without_memory() -> list[torch.Tensor]:
+    """Tensors that say they are on the CPU and have no bytes there."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    freed = torch.zeros(4)
+    freed.untyped_storage().resize_(0)
+    with FakeTensorMode():
+        return [freed, torch.empty(4)]
+
+
+def test_a_tensor_without_memory_is_refused_instead_of_read(device: _pypto.Worker) -> None:
+    resident = device.alloc_tensor((4,), torch.float32, torch.zeros(4))
+    for tensor in without_memory():
+        with pytest.raises(ValueError, match=r"no memory of its own .*; pass a tensor with data"):
+            device.copy_to(resident, tensor)
+
+
+def test_a_view_that_torch_stores_negated_is_refused_with_the_remedy(device: _pypto.Worker) -> None:
+    negated = torch._neg_view(torch.ones(4))
+    with pytest.raises(ValueError, match=r"stored with the opposite sign\. Call \.resolve_neg\(\) on it first"):
+        device.alloc_tensor((4,), torch.float32, negated)
+    assert torch.equal(round_trip(device, negated.resolve_neg(), (4,), torch.float32), -torch.ones(4))
+
+
+def test_what_ends_the_program_is_not_taken_for_a_fault_of_the_tensor(device: _pypto.Worker) -> None:
+    class Interrupted:
+        def __dlpack__(self, **keywords: object) -> object:
+            raise KeyboardInterrupt
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+    with pytest.raises(KeyboardInterrupt):
+        device.alloc_tensor((4,), torch.float32, Interrupted())

@@ -85,7 +85,8 @@ def test_a_recorder_gives_whole_launches(worker: ChipWorker, K_add: ir.CompiledP
         assert (launch.h2d_bytes, launch.d2h_bytes) == (2 * a.nbytes, c.nbytes)
         names = launch.by_name()
         for name in ("chip.run", "chip.run.bind", "chip.run.bind.args", "chip.run.h2d.a", "chip.run.h2d.b",
-                     "chip.run.d2h.c", "chip.run.runner_run", "chip.run.runner_run.device_wall"):  # fmt: skip
+                     "chip.run.d2h.c", "chip.run.runner_run", "chip.run.runner_run.device_wall",
+                     *(f"chip.run.runner_run.device_wall.{part}" for part in ("orch", "sched", "task"))):  # fmt: skip
             assert name in names
         assert "chip.run.h2d.c" not in names
         assert names["chip.run.runner_run.device_wall"].is_device

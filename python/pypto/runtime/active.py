@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -56,20 +56,27 @@ def innermost() -> ChipWorker | None:
     return own[-1] if own else None
 
 
-def push(worker: ChipWorker) -> Token[Stack]:
-    """Makes `worker` the innermost one; the token undoes it."""
-    token = _STACK.set((*own_stack(), worker))
+def push(worker: ChipWorker) -> None:
+    """Makes `worker` the innermost one."""
+    _STACK.set((*own_stack(), worker))
     _entered.append(worker)
-    return token
 
 
-def pop(worker: ChipWorker, token: Token[Stack]) -> None:
-    """Undoes a push.
+def pop(worker: ChipWorker) -> None:
+    """Undoes a push, whichever worker is the innermost now.
+
+    Scopes that are left out of order must not leave a closed worker behind.
 
     Raises:
         ValueError: The push happened in another context.
     """
-    _STACK.reset(token)
+    own = own_stack()
+    if not any(other is worker for other in own):
+        raise ValueError(
+            "this ChipWorker was entered in a different Context (another thread or task); "
+            "leave it there, or call close()"
+        )
+    _STACK.set(tuple(other for other in own if other is not worker))
     forget(worker)
 
 

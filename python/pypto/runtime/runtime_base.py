@@ -57,8 +57,18 @@ class Worker(ABC):
         """Hook: raises where the worker cannot do `op` now."""
 
     def _prepare_init(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Hook: the tensor whose bytes are uploaded for `init`."""
-        return tensor.detach().cpu().contiguous()
+        """Hook: the tensor whose bytes are uploaded for `init`.
+
+        Raises:
+            ValueError: The tensor has no data (a `meta` tensor), or data that is no array (a sparse one).
+        """
+        try:
+            return tensor.detach().cpu().contiguous().resolve_neg()
+        except (NotImplementedError, RuntimeError) as error:
+            raise ValueError(
+                f"init on {tensor.device} with layout {tensor.layout} cannot be copied to the device; "
+                f"pass a dense tensor with data"
+            ) from error
 
     def _buffer_for_ptr(self, ptr: int, *, worker_id: int = 0) -> Any:
         """Hook: the object that stands behind a device address, if there is one."""

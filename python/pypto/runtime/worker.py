@@ -7,7 +7,6 @@ import os
 import threading
 import weakref
 from collections.abc import Sequence
-from contextvars import Token
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -83,7 +82,7 @@ class ChipWorker(Worker):
         self._finalizer: weakref.finalize[..., Any] | None = None
         self._launchers: dict[int, _Launcher] = {}
         self._lock = threading.RLock()
-        self._token: Token[active.Stack] | None = None
+        self._entered = False
         if auto_init is None or auto_init:
             self.init()
 
@@ -162,16 +161,21 @@ class ChipWorker(Worker):
                 f"Reuse the outer ChipWorker: ChipWorker.current(...) returns it"
             )
         self.init()
-        self._token = active.push(self)
+        active.push(self)
+        self._entered = True
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Closes the device."""
-        token, self._token = self._token, None
-        if token is not None:
-            active.pop(self, token)
+        """Closes the device.
+
+        Raises:
+            ValueError: The worker was entered in another thread or context. Nothing is closed then.
+        """
+        if self._entered:
+            active.pop(self)
+            self._entered = False
         self.close()
 
     @classmethod
@@ -226,7 +230,7 @@ class ChipWorker(Worker):
             impl = self._ready("alloc_tensor", worker_id)
         if init is None or not hasattr(init, "is_contiguous"):
             return impl.alloc_tensor(shape, dtype, _contiguous_array(init))
-        if init.is_contiguous() and init.device.type == "cpu":
+        if init.is_contiguous() and init.device.type == "cpu" and not init.is_neg():
             return impl.alloc_tensor(shape, dtype, init)
         # The copy that makes it contiguous comes after the memory: where there is none, there is nothing to copy.
         tensor = impl.alloc_tensor(shape, dtype)

@@ -25,6 +25,8 @@ pub use ops::{OpCode, ScalarOp};
 pub use signature::{Family, ScalarRule};
 pub use verify::{ProgramError, verify};
 
+pub use crate::dtype::Rounding;
+
 use crate::dtype::DType;
 use serde::{Deserialize, Serialize};
 
@@ -367,24 +369,4 @@ pub enum Arg {
     Tensor(u32),
     /// A scalar.
     Scalar(Operand),
-}
-
-/// Rounding of a conversion from floating point to integers. Conversions to floating point always round to nearest even.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Rounding {
-    /// C conversion: toward zero.
-    None,
-    /// Nearest, ties to even.
-    Rint,
-    /// Nearest, ties away from zero.
-    Round,
-    /// Toward minus infinity.
-    Floor,
-    /// Toward plus infinity.
-    Ceil,
-    /// Toward zero.
-    Trunc,
-    /// To odd where inexact.
-    Odd,
 }

@@ -29,7 +29,7 @@ well_known! {
     DEVICE_WALL = "chip.run.runner_run.device_wall", None, "The device's own work. Device times are relative to its begin.";
     ORCH = "chip.run.runner_run.device_wall.orch", None, "The orchestrating function.";
     SCHED = "chip.run.runner_run.device_wall.sched", None, "From the first task to the last.";
-    TASK = "chip.run.runner_run.device_wall.task", None, "One task on one core.";
+    TASK = "chip.run.runner_run.device_wall.task", Some("kernel"), "One task on one core. `arg`: index of its kernel in the program.";
     VALIDATE = "chip.run.validate", None, "Checks guard bytes after a launch in poison mode.";
     PREWARM = "chip.prewarm.build", None, "Compiles a program at registration. `arg`: content id of the registration.";
 }

@@ -8,7 +8,7 @@
 //! [`Conversion::RoundBF16`]; the lowering puts those in.
 
 use crate::dtype::DType;
-use crate::program::Rounding;
+use crate::dtype::Rounding;
 
 /// What to do for each row.
 #[derive(Clone, PartialEq, Debug, Default)]

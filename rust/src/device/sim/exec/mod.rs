@@ -15,6 +15,7 @@ use crate::dtype::DType;
 use crate::kernels::chain::MemArg;
 use crate::program::{LaunchArg, Loc, Operand};
 use crate::shape::Shape;
+use crate::trace::{self, Name, Record, Track, names};
 use access::{element, read_element, write_element};
 use frame::{Frame, View};
 use poll::Poller;
@@ -121,6 +122,8 @@ pub(super) unsafe fn launch(
     }
     bind(&lowered.entry, frame, launch.tensors, launch.scalars);
     let poller = Poller::new(launch.poll);
+    let traced = launch.invocation != 0 && trace::is_enabled();
+    let begin = if traced { trace::now() } else { 0 };
     let run = &mut Run {
         lowered,
         kernels,
@@ -130,8 +133,16 @@ pub(super) unsafe fn launch(
         tiles: launch.scratch,
         workspace: launch.workspace,
         budget: BUDGET_PS,
+        invocation: if traced { launch.invocation } else { 0 },
+        tasks: None,
     };
     let result = run.entry(frame);
+    if traced {
+        span(names::ORCH, Track::DEVICE, launch.invocation, begin, trace::now(), 0);
+        if let Some((first, last)) = run.tasks {
+            span(names::SCHED, Track::DEVICE, launch.invocation, first, last, 0);
+        }
+    }
     result.map_err(|stop| match stop {
         Stop::Interrupted => DeviceError::Interrupted { program: name.to_owned() },
         Stop::Fault(at, message) => DeviceError::Fault {
@@ -142,6 +153,10 @@ pub(super) unsafe fn launch(
         },
         Stop::Device(error) => error,
     })
+}
+
+fn span(name: Name, track: Track, invocation: u32, begin: u64, end: u64, arg: u64) {
+    trace::record(Record { begin, end, arg, invocation, name, track });
 }
 
 fn bind(code: &Code, frame: &mut Frame, tensors: &[TensorArg], scalars: &[u64]) {
@@ -172,6 +187,10 @@ struct Run<'a> {
     workspace: &'a mut dyn crate::device::Workspace,
     /// Estimated work until the next look at the clock.
     budget: i64,
+    /// Number of the launch where its spans are recorded, else 0.
+    invocation: u32,
+    /// Begin of the first task and end of the last, in ticks.
+    tasks: Option<(u64, u64)>,
 }
 
 impl Run<'_> {
@@ -330,6 +349,7 @@ impl Run<'_> {
             Frame { scalars: Vec::new(), tensors: Vec::new(), block: [0, 1] },
         );
         let mut result = Ok(());
+        let begin = if self.invocation == 0 { 0 } else { trace::now() };
         for block in 0..blocks {
             frame.scalars.fill(0);
             for (param, arg) in code.params.iter().zip(args) {
@@ -350,6 +370,11 @@ impl Run<'_> {
             }
         }
         self.kernels[kernel as usize] = frame;
+        if self.invocation != 0 {
+            let end = trace::now();
+            self.tasks = Some((self.tasks.map_or(begin, |(first, _)| first), end));
+            span(names::TASK, Track::core(0), self.invocation, begin, end, kernel.into());
+        }
         result
     }
 }
