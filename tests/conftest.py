@@ -25,6 +25,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(skip)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _build_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What tests compile, child processes included, does not land in the source tree."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYPTO_PROG_BUILD_DIR", str(tmp_path_factory.mktemp("build_output")))
+        yield
+
+
 @pytest.fixture
 def worker() -> Iterator[ChipWorker]:
     """An open worker of the simulated chip, found by nobody but the test; closed afterwards."""

@@ -21,10 +21,13 @@ def results() -> list[Result]:
         names = {"handle": handle, "add": torch.add, "a": a, "b": b, "c": c}
         names |= dict(zip(("ra", "rb", "rc"), resident, strict=True))
         eager = "add(a, b, out=c)"
-        return [
+        rows = [
             row("launch, three resident tensors", 0.30, paired("handle(ra, rb, rc)", eager, names, calls=2000)),
             row("launch, three host tensors", 1.0, paired("handle(a, b, c)", eager, names, calls=2000)),
         ]
+        for tensor in resident:
+            w.free_tensor(tensor)
+        return rows
 
 
 def row(name: str, target: float, times: Paired) -> Result:

@@ -21,7 +21,7 @@ FIRST_RESULT = f"""
 import sys, time
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 import torch
-import pypto.language, pypto.ir, pypto.runtime
+import pypto.frontend, pypto.language, pypto.ir, pypto.runtime
 a, b, c = torch.ones(128, 128), torch.ones(128, 128), torch.empty(128, 128)
 wanted = a + b
 begin = time.perf_counter()

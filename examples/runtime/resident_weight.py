@@ -74,7 +74,7 @@ def check(out: torch.Tensor, batch: torch.Tensor, weight: torch.Tensor) -> None:
     torch.testing.assert_close(out.float(), batch.float() @ weight.float(), rtol=RTOL, atol=ATOL)
 
 
-def row_of_table(rows: int, where: str, stats: BenchmarkStats) -> str:
+def line_of_table(rows: int, where: str, stats: BenchmarkStats) -> str:
     """One line of the table: medians of the times, bytes of one launch."""
     return (
         f"{rows:>5} {where:<10} {stats.host_wall_us_median:>12.1f} {stats.device_wall_us_median:>14.1f}"
@@ -96,28 +96,26 @@ def main() -> None:
     cfg = RunConfig(platform=options.platform)
     compiled = ir.compile(MyKernel, platform=cfg.platform)
 
-    table = []
+    lines = []
     with ChipWorker(config=cfg) as w:
-
-        def run(weight: torch.Tensor | DeviceTensor, where: str) -> None:
+        weight = w.alloc_tensor((K, N), torch.float16, init=host_weight)  # the one copy of the weight
+        places: dict[str, torch.Tensor | DeviceTensor] = {"host": host_weight, "resident": weight}
+        for where in places:
             for batch in batches:
-                rows = batch.shape[0]
-                out = torch.empty(rows, N, dtype=torch.float16)
-                compiled(batch, weight, out)
+                out = torch.empty(batch.shape[0], N, dtype=torch.float16)
+                compiled(batch, places[where], out)
                 check(out, batch, host_weight)
-                stats = benchmark(compiled, [batch, weight, out], rounds=options.rounds, warmup=3)
-                table.append((rows, where, stats))
-
-        run(host_weight, "host")
-        weight = w.alloc_tensor((K, N), torch.float16, init=host_weight)
-        run(weight, "resident")
+        for batch in batches:
+            for where in places:
+                out = torch.empty(batch.shape[0], N, dtype=torch.float16)
+                stats = benchmark(compiled, [batch, places[where], out], rounds=options.rounds, warmup=3)
+                lines.append(line_of_table(batch.shape[0], where, stats))
         w.free_tensor(weight)
 
     print(f"out[M, {N}] = x[M, {K}] @ W[{K}, {N}] on {cfg.platform}, one compiled program; medians of {options.rounds}")
     print(f"All results equal torch's within {RTOL:.1e} of the value (one unit of FP16).\n")
     print(f"{'rows':>5} {'W is':<10} {'host wall us':>12} {'device wall us':>14} {'H2D bytes':>12} {'D2H bytes':>12}")
-    for line in sorted(table, key=lambda line: line[0]):
-        print(row_of_table(*line))
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -89,6 +89,26 @@ impl DType {
     }
 }
 
+/// Rounding of a conversion from floating point to integers. Conversions to floating point always round to nearest even.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rounding {
+    /// C conversion: toward zero.
+    None,
+    /// Nearest, ties to even.
+    Rint,
+    /// Nearest, ties away from zero.
+    Round,
+    /// Toward minus infinity.
+    Floor,
+    /// Toward plus infinity.
+    Ceil,
+    /// Toward zero.
+    Trunc,
+    /// To odd where inexact.
+    Odd,
+}
+
 impl fmt::Display for DType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

@@ -10,9 +10,12 @@ pub use loom::{
     cell::UnsafeCell,
     hint::spin_loop,
     sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, MutexGuard},
     thread,
 };
+
+#[cfg(not(loom))]
+pub use global::lock;
 #[cfg(not(loom))]
 pub use std::{
     hint::spin_loop,
@@ -21,10 +24,44 @@ pub use std::{
     thread,
 };
 
+/// Sleeps until the thread is unparked or `timeout` is over. Loom has no time, so there only the former wakes it.
+pub fn park_timeout(timeout: std::time::Duration) {
+    #[cfg(not(loom))]
+    thread::park_timeout(timeout);
+    #[cfg(loom)]
+    {
+        let _ = timeout;
+        thread::park();
+    }
+}
+
+/// Locks, whether or not somebody panicked under the lock: for data that is whole at every step.
+#[cfg(loom)]
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 /// Atomics and locks for process-wide state.
 pub mod global {
     pub use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-    pub use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+    pub use std::sync::{Mutex, MutexGuard, Once};
+    use std::sync::{PoisonError, TryLockError};
+
+    /// Locks, whether or not somebody panicked under the lock: for data that is whole at every step.
+    ///
+    /// The standard library comes compiled without ThreadSanitizer, which therefore does not see a lock that had to be
+    /// waited for. `tools/sanitize.sh` sets `--cfg tsan`; then only the attempt that succeeds counts, and that one is
+    /// compiled here.
+    pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        while cfg!(tsan) {
+            match mutex.try_lock() {
+                Ok(guard) => return guard,
+                Err(TryLockError::Poisoned(guard)) => return guard.into_inner(),
+                Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+            }
+        }
+        mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// `std`'s cell behind loom's interface: access goes through a closure, so that loom can see when it begins and ends.

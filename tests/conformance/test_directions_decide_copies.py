@@ -1,5 +1,6 @@
 """What a parameter's direction copies: In to the device, Out from it, InOut both ways, a resident tensor never."""
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -47,7 +48,7 @@ def test_an_input_on_a_read_only_page_is_only_read() -> None:
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script)],
-        env={"PYTHONPATH": ":".join(sys.path)},
+        env=os.environ | {"PYTHONPATH": ":".join(sys.path)},
         capture_output=True,
         text=True,
         check=False,

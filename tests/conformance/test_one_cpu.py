@@ -1,5 +1,6 @@
 """A machine of one CPU: many workers in threads, long launches, and an idle process that rests."""
 
+import os
 import subprocess
 import sys
 
@@ -62,7 +63,7 @@ with ChipWorker(config=RunConfig()) as w:
 def test_eight_workers_a_long_launch_and_rest_on_one_cpu() -> None:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT],
-        env={"PYTHONPATH": ":".join(sys.path)},
+        env=os.environ | {"PYTHONPATH": ":".join(sys.path)},
         capture_output=True,
         text=True,
         timeout=60,

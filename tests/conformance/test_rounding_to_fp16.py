@@ -150,3 +150,20 @@ def test_what_is_too_large_for_fp16_becomes_infinity_and_nan_stays_nan(worker: C
     assert bits(out)[:6] == ["7c00", "fc00", "7c00", "fc00", "7c00", "fc00"]
     assert torch.isnan(out[0, 6])
     assert bits(out)[7] == "7bff"
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("dtype", "narrow"), [(torch.float16, to_fp16), (torch.bfloat16, to_bf16)], ids=["fp16", "bf16"]
+)
+def test_each_of_the_2_to_the_32_fp32_values_rounds_as_torch_does(
+    worker: ChipWorker, dtype: torch.dtype, narrow
+) -> None:
+    count, out = 1 << 22, torch.empty(256, 1 << 14, dtype=dtype)
+    compiled = narrow.compile(out.float(), out)
+    for first in range(-(1 << 31), 1 << 31, count):
+        x = torch.arange(first, first + count, dtype=torch.int64).to(torch.int32).view(torch.float32).reshape(out.shape)
+        worker.run(compiled, x, out)
+        wanted = x.to(dtype)
+        same = (out.view(torch.int16) == wanted.view(torch.int16)) | (torch.isnan(out) & torch.isnan(wanted))
+        assert same.all()

@@ -58,6 +58,8 @@ pub enum BufferKind {
 
 /// One allocation, bound for ever to the worker that made it. It stays inspectable after it is freed.
 pub struct Buffer {
+    /// Also in `owner`; here it is in the cache line that a launch reads anyway.
+    worker: WorkerId,
     owner: Arc<Owner>,
     addr: DeviceAddr,
     bytes: u64,
@@ -72,7 +74,6 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    #[expect(clippy::too_many_arguments, reason = "the one constructor, called from one place")]
     pub(super) fn new(
         owner: Arc<Owner>,
         addr: DeviceAddr,
@@ -83,6 +84,7 @@ impl Buffer {
         stale: u64,
     ) -> Self {
         Self {
+            worker: owner.id(),
             owner,
             addr,
             bytes,
@@ -98,7 +100,7 @@ impl Buffer {
 
     /// The worker that made it.
     pub fn worker(&self) -> WorkerId {
-        self.owner.id()
+        self.worker
     }
 
     /// The worker that made it, with its name.

@@ -1,6 +1,7 @@
 //! From device addresses to buffers, also those that were freed a short time ago.
 
 use super::buffer::{Buffer, BufferState};
+use super::{Arena, ArenaError, address};
 use crate::id::DeviceAddr;
 use std::sync::Arc;
 
@@ -61,5 +62,52 @@ impl Index {
     /// The live buffers, in order of allocation.
     pub fn iter_live(&self) -> impl Iterator<Item = &Arc<Buffer>> {
         self.entries.iter().filter(|entry| entry.buffer.state() == BufferState::Live).map(|entry| &entry.buffer)
+    }
+}
+
+/// What an address means.
+impl Arena {
+    /// The live buffer that `addr` lies in, and the distance from its base.
+    ///
+    /// # Errors
+    /// [`ArenaError::FreedAddress`], [`ArenaError::ForeignAddress`], [`ArenaError::UnknownAddress`].
+    pub fn find(&self, addr: DeviceAddr) -> Result<(&Arc<Buffer>, u64), ArenaError> {
+        match self.index.find(addr) {
+            Some(buffer) if buffer.state() == BufferState::Live => Ok((buffer, addr.0 - buffer.addr().0)),
+            Some(buffer) => Err(ArenaError::FreedAddress { addr, buffer: buffer.clone() }),
+            None => {
+                let owner = self.owner.clone();
+                Err(match address::owner_of(addr) {
+                    Some(other) if other.id() != owner.id() => ArenaError::ForeignAddress { addr, owner, other },
+                    _ => ArenaError::UnknownAddress { addr, owner },
+                })
+            }
+        }
+    }
+
+    /// The live buffer whose base is `addr`.
+    ///
+    /// # Errors
+    /// [`ArenaError::InteriorPointer`], and those of [`Arena::find`].
+    pub fn find_base(&self, addr: DeviceAddr) -> Result<&Arc<Buffer>, ArenaError> {
+        match self.find(addr)? {
+            (buffer, 0) => Ok(buffer),
+            (buffer, offset) => Err(ArenaError::InteriorPointer { addr, offset, buffer: buffer.clone() }),
+        }
+    }
+
+    /// The live buffer that holds all of `bytes` bytes at `addr`, and the distance from its base.
+    ///
+    /// # Errors
+    /// [`ArenaError::ZeroSize`], [`ArenaError::OutOfRange`], and those of [`Arena::find`].
+    pub fn find_range(&self, addr: DeviceAddr, bytes: u64) -> Result<(&Arc<Buffer>, u64), ArenaError> {
+        if bytes == 0 {
+            return Err(ArenaError::ZeroSize);
+        }
+        let (buffer, offset) = self.find(addr)?;
+        if bytes > buffer.bytes() - offset {
+            return Err(ArenaError::OutOfRange { offset, bytes, buffer: buffer.clone() });
+        }
+        Ok((buffer, offset))
     }
 }

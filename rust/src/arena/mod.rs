@@ -4,9 +4,15 @@
 //! them by device addresses, and *chunks* to launches, which have none. What is taken is known outside the memory itself,
 //! so that a kernel that writes where it should not cannot corrupt the allocator.
 //!
-//! - [`storage`](self): the bytes. - [`suballocator`](self): which of them are taken. - [`address`](self): device
-//!   addresses, never reused in the process. - [`index`](self): from an address to its buffer. - [`poison`](self): the
-//!   patterns of poison mode.
+//! | file           | what it holds                                                          |
+//! |----------------|------------------------------------------------------------------------|
+//! | `storage`      | the bytes: reserved address space, committed by touch                  |
+//! | `suballocator` | which granules of it are taken                                         |
+//! | `address`      | device addresses, never reused in the process; which worker has which  |
+//! | `index`        | from an address to its buffer                                          |
+//! | `buffer`       | what is known about one allocation; `owner` is the worker it belongs to |
+//! | `poison`       | NaN patterns and guards                                                |
+//! | `report`       | the state of the memory as data and as text                            |
 //!
 //! An arena is not synchronised; its worker's lock does that. Bytes of a buffer are defined from the start: memory that was
 //! never used reads as zero, and what an earlier allocation left is cleared before the first use (not at allocation:
@@ -30,7 +36,6 @@ pub use report::{Bytes, MemoryReport};
 pub use suballocator::GRANULE;
 
 use crate::dtype::DType;
-use crate::id::DeviceAddr;
 use crate::shape::Shape;
 use address::Lease;
 use index::Index;
@@ -259,80 +264,6 @@ impl Arena {
         }
     }
 
-    /// The live buffer that `addr` lies in, and the distance from its base.
-    ///
-    /// # Errors
-    /// [`ArenaError::FreedAddress`], [`ArenaError::ForeignAddress`], [`ArenaError::UnknownAddress`].
-    pub fn find(&self, addr: DeviceAddr) -> Result<(&Arc<Buffer>, u64), ArenaError> {
-        match self.index.find(addr) {
-            Some(buffer) if buffer.state() == BufferState::Live => Ok((buffer, addr.0 - buffer.addr().0)),
-            Some(buffer) => Err(ArenaError::FreedAddress { addr, buffer: buffer.clone() }),
-            None => {
-                let owner = self.owner.clone();
-                Err(match address::owner_of(addr) {
-                    Some(other) if other.id() != owner.id() => ArenaError::ForeignAddress { addr, owner, other },
-                    _ => ArenaError::UnknownAddress { addr, owner },
-                })
-            }
-        }
-    }
-
-    /// The live buffer whose base is `addr`.
-    ///
-    /// # Errors
-    /// [`ArenaError::InteriorPointer`], and those of [`Arena::find`].
-    pub fn find_base(&self, addr: DeviceAddr) -> Result<&Arc<Buffer>, ArenaError> {
-        match self.find(addr)? {
-            (buffer, 0) => Ok(buffer),
-            (buffer, offset) => Err(ArenaError::InteriorPointer { addr, offset, buffer: buffer.clone() }),
-        }
-    }
-
-    /// The live buffer that holds all of `bytes` bytes at `addr`, and the distance from its base.
-    ///
-    /// # Errors
-    /// [`ArenaError::ZeroSize`], [`ArenaError::OutOfRange`], and those of [`Arena::find`].
-    pub fn find_range(&self, addr: DeviceAddr, bytes: u64) -> Result<(&Arc<Buffer>, u64), ArenaError> {
-        if bytes == 0 {
-            return Err(ArenaError::ZeroSize);
-        }
-        let (buffer, offset) = self.find(addr)?;
-        if bytes > buffer.bytes() - offset {
-            return Err(ArenaError::OutOfRange { offset, bytes, buffer: buffer.clone() });
-        }
-        Ok((buffer, offset))
-    }
-
-    /// Poison mode: checks the guards of all live buffers. A damaged one is repaired, so that it is reported once.
-    ///
-    /// # Errors
-    /// [`ArenaError::GuardViolated`] for the first damaged guard; `found` says when it was found.
-    pub fn check_guards(&mut self, found: impl Fn() -> String) -> Result<(), ArenaError> {
-        if !self.poison {
-            return Ok(());
-        }
-        let damages: Vec<_> = self.index.iter_live().filter_map(|buffer| self.check_guard(buffer).err()).collect();
-        for damage in &damages {
-            let (start, bytes) = guard_of(&damage.0);
-            self.storage.fill(start, bytes, GUARD);
-        }
-        damages.into_iter().next().map_or(Ok(()), |damage| Err(damage.found(found())))
-    }
-
-    fn check_guard(&self, buffer: &Buffer) -> Result<(), Damage> {
-        if !self.poison {
-            return Ok(());
-        }
-        let (start, bytes) = guard_of(buffer);
-        match poison::first_damage(self.storage.slice(start, bytes)) {
-            None => Ok(()),
-            Some(position) => {
-                let (buffer, _) = self.find(buffer.addr()).expect("guards are checked while their buffer is live");
-                Err(Damage(buffer.clone(), buffer.bytes() + position as u64))
-            }
-        }
-    }
-
     /// Ends all live buffers, because their worker closes, and returns them in order of allocation.
     pub fn close_buffers(&mut self) -> Vec<Arc<Buffer>> {
         let live: Vec<_> = self.index.iter_live().cloned().collect();
@@ -379,21 +310,6 @@ impl Arena {
             owner: self.owner.clone(),
         }
     }
-}
-
-/// A damaged guard: its buffer, and the distance of the first bad byte from the base.
-struct Damage(Arc<Buffer>, u64);
-
-impl Damage {
-    fn found(self, found: impl Into<String>) -> ArenaError {
-        ArenaError::GuardViolated { found: found.into(), buffer: self.0, offset: self.1 }
-    }
-}
-
-/// Start and size of what lies between the end of a buffer and the end of its block.
-fn guard_of(buffer: &Buffer) -> (u64, u64) {
-    let block = buffer.block();
-    (block.offset * GRANULE + buffer.bytes(), block.size * GRANULE - buffer.bytes())
 }
 
 #[cfg(test)]

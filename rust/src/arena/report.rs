@@ -12,12 +12,12 @@ pub struct Bytes(pub u64);
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-        if f.alternate() {
-            write!(f, "{} bytes", self.0)?;
-            return if self.0 < 1024 { Ok(()) } else { write!(f, " ({self})") };
-        }
         if self.0 < 1024 {
-            return write!(f, "{} B", self.0);
+            let unit = if f.alternate() { "bytes" } else { "B" };
+            return write!(f, "{} {unit}", self.0);
+        }
+        if f.alternate() {
+            return write!(f, "{} bytes ({})", self.0, Bytes(self.0));
         }
         let unit = self.0.ilog2() / 10;
         let scale = 1u64 << (10 * unit);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::error::ErrorKind;
+use crate::id::DeviceAddr;
 use proptest::prelude::*;
 
 fn arena_of(capacity: u64, poison: bool) -> Arena {

@@ -3,7 +3,7 @@
 //! A [`Program`] has an *entry* function, which orchestrates (scalars, control flow, views of device memory, launches of
 //! kernels), and *kernels*, which compute on tiles. Both are trees of statements over numbered slots:
 //!
-//! - a **scalar** slot holds a 64-bit integer, a binary32 number or a truth value;
+//! - a **scalar** slot holds a 64-bit integer, a binary32 number or a truth value, 0 until it is assigned;
 //! - a **tensor** slot holds a view of device memory: address, extents, strides;
 //! - a **tile** slot holds an on-chip value of static physical size `rows x cols`.
 //!
@@ -23,8 +23,9 @@ mod verify;
 pub use encode::MAX_DEPTH;
 pub use ops::{OpCode, ScalarOp};
 pub use signature::{Family, ScalarRule};
-pub(crate) use verify::scalar_type;
 pub use verify::{ProgramError, verify};
+
+pub use crate::dtype::Rounding;
 
 use crate::dtype::DType;
 use serde::{Deserialize, Serialize};
@@ -368,24 +369,4 @@ pub enum Arg {
     Tensor(u32),
     /// A scalar.
     Scalar(Operand),
-}
-
-/// Rounding of a conversion from floating point to integers. Conversions to floating point always round to nearest even.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Rounding {
-    /// C conversion: toward zero.
-    None,
-    /// Nearest, ties to even.
-    Rint,
-    /// Nearest, ties away from zero.
-    Round,
-    /// Toward minus infinity.
-    Floor,
-    /// Toward plus infinity.
-    Ceil,
-    /// Toward zero.
-    Trunc,
-    /// To odd where inexact.
-    Odd,
 }

@@ -52,6 +52,11 @@ impl Buffer {
     }
 
     #[getter]
+    fn description(&self) -> String {
+        self.resident.buffer.describe()
+    }
+
+    #[getter]
     fn state(&self) -> &'static str {
         match self.resident.buffer.state() {
             BufferState::Live => "live",

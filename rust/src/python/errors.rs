@@ -6,16 +6,30 @@ use pyo3::exceptions::{
 };
 use pyo3::prelude::*;
 
+/// The exception of an error. Its attribute `code` is the error's stable name, for programs that react to one kind.
 impl From<Error> for PyErr {
     fn from(error: Error) -> Self {
-        let text = error.to_string();
-        match error.kind() {
-            ErrorKind::Type => PyTypeError::new_err(text),
-            ErrorKind::Value => PyValueError::new_err(text),
-            ErrorKind::Runtime => PyRuntimeError::new_err(text),
-            ErrorKind::Memory => PyMemoryError::new_err(text),
-            ErrorKind::Overflow => PyOverflowError::new_err(text),
-            ErrorKind::Interrupted => PyKeyboardInterrupt::new_err(text),
-        }
+        exception(error.kind(), error.code(), error.to_string())
     }
+}
+
+/// The exception for an error about the argument at `position` of a launch.
+pub(super) fn at_position(position: usize, error: &Error) -> PyErr {
+    exception(error.kind(), error.code(), format!("At position {position}: {error}"))
+}
+
+fn exception(kind: ErrorKind, code: &'static str, text: String) -> PyErr {
+    let exception = match kind {
+        ErrorKind::Type => PyTypeError::new_err(text),
+        ErrorKind::Value => PyValueError::new_err(text),
+        ErrorKind::Runtime => PyRuntimeError::new_err(text),
+        ErrorKind::Memory => PyMemoryError::new_err(text),
+        ErrorKind::Overflow => PyOverflowError::new_err(text),
+        ErrorKind::Interrupted => PyKeyboardInterrupt::new_err(text),
+    };
+    Python::attach(|py| {
+        // The attribute is an extra: an exception that cannot carry it is raised all the same.
+        let _ = exception.value(py).setattr(pyo3::intern!(py, "code"), code);
+    });
+    exception
 }

@@ -1,29 +1,33 @@
 //! `RegistrationHandle`: calling it is a launch. This is the path that must cost nothing.
 //!
-//! A launch creates no Python object, looks up no dictionary, and reads arguments where they lie: device tensors by their
-//! Rust type, torch tensors through the DLPack exchange API, everything else by the slower protocols of [`super::host`].
+//! A launch creates no Python object (not even the tuple of its arguments, see [`super::vectorcall`]), looks up no
+//! dictionary, and reads arguments where they lie: device tensors by their Rust type, torch tensors through the DLPack
+//! exchange API, everything else by the slower protocols of [`super::host`].
 #![allow(unsafe_code)] // vouches to the core for host addresses whose objects the argument tuple keeps alive
 
-use super::dtypes;
 use super::host::{HostArray, Keep, Role};
 use super::scalar;
-use super::shared::{Shared, detached, unless_raised};
+use super::shared::{Shared, detached};
 use super::tensor::{self, DeviceTensor};
 use super::trace;
+use super::vectorcall::{self, Vectorcall};
+use super::{dtypes, errors};
 use crate::dtype::DType;
+use crate::error::Error;
 use crate::program::{Dim, Param, ParamKind};
-use crate::worker::{HostTensor, Registration, Value};
+use crate::worker::{HostTensor, Registration, Value, WorkerError};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
-use pyo3::{PyTraverseError, PyVisit};
+use pyo3::{PyTraverseError, PyTypeInfo, PyVisit};
+use std::mem::MaybeUninit;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Launches that are expected to take longer than this run detached. Detaching and attaching again costs about 0.1 us
 /// when no other thread wants the interpreter, and up to a switch interval (5 ms) when one does.
-const ATTACHED_NS: u64 = 20_000;
+const ATTACHED_NS: u32 = 20_000;
 
 /// Arguments up to this number need no memory of their own.
 const INLINE_ARGS: usize = 8;
@@ -40,6 +44,32 @@ pub(super) struct RegistrationHandle {
     outputs: Box<[usize]>,
     has_return: bool,
     unregistered: AtomicBool,
+    /// Whether all extents are declared, so that every launch does the same work.
+    is_static: bool,
+    /// What a launch was estimated to take, for which arguments on the host; see [`Estimate`].
+    estimate: AtomicU64,
+    pub(super) vectorcall: Vectorcall,
+}
+
+/// The estimate of a static program's launch, remembered: making one costs as much as reading the arguments.
+#[derive(Clone, Copy, PartialEq)]
+struct Estimate {
+    /// One bit for each argument that is on the host and so adds its copies.
+    hosts: u32,
+    /// Saturates.
+    ns: u32,
+}
+
+impl Estimate {
+    fn load(from: &AtomicU64) -> Option<Self> {
+        // No launch has all of 32 arguments on the host and takes the longest time; it would only be estimated again.
+        let bits = from.load(Ordering::Relaxed);
+        (bits != u64::MAX).then_some(Self { hosts: (bits >> 32) as u32, ns: bits as u32 })
+    }
+
+    fn store(self, to: &AtomicU64) {
+        to.store(u64::from(self.hosts) << 32 | u64::from(self.ns), Ordering::Relaxed);
+    }
 }
 
 impl RegistrationHandle {
@@ -51,8 +81,25 @@ impl RegistrationHandle {
         outputs: Vec<usize>,
         has_return: bool,
     ) -> Self {
-        let outputs = outputs.into_boxed_slice();
-        Self { shared, registration, owner, compiled, outputs, has_return, unregistered: AtomicBool::new(false) }
+        let params = &registration.program().params;
+        let is_declared = |dim: &Dim| matches!(dim, Dim::Const(_));
+        let is_static = params.len() <= u32::BITS as usize
+            && params.iter().all(|param| match &param.kind {
+                ParamKind::Tensor { dims, .. } => dims.iter().all(is_declared),
+                ParamKind::Scalar { .. } => true,
+            });
+        Self {
+            shared,
+            registration,
+            owner,
+            compiled,
+            outputs: outputs.into_boxed_slice(),
+            has_return,
+            unregistered: AtomicBool::new(false),
+            is_static,
+            estimate: AtomicU64::new(u64::MAX),
+            vectorcall: vectorcall::ENTRY,
+        }
     }
 
     fn params(&self) -> &[Param] {
@@ -63,39 +110,84 @@ impl RegistrationHandle {
         self.unregistered.load(Ordering::Relaxed) || !self.shared.core().is_open()
     }
 
-    /// Launches with one argument for each parameter.
-    fn launch(&self, py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<()> {
+    /// Calls the program: `handle(*args, config=config)`.
+    pub(super) fn call<'py>(
+        &self,
+        py: Python<'py>,
+        args: &[Bound<'py, PyAny>],
+        config: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        if let Some(config) = config {
+            check_config(config)?;
+        }
+        if self.is_closed() {
+            return Err(self.closed_error());
+        }
+        let (given, all) = (args.len(), self.params().len());
+        if self.has_return && given == all - self.outputs.len() {
+            self.launch_returning(py, args)
+        } else if given == all {
+            self.launch(py, args)?;
+            Ok(py.None())
+        } else {
+            Err(self.count_error(given))
+        }
+    }
+
+    /// Launches with one argument for each parameter, which the caller has counted.
+    fn launch(&self, py: Python<'_>, args: &[Bound<'_, PyAny>]) -> PyResult<()> {
         let params = self.params();
-        let mut inline = [const { Value::Bool(false) }; INLINE_ARGS];
+        assert_eq!(params.len(), args.len(), "one argument for each parameter");
+        // Left uninitialised: filling in 768 bytes would be a sixth of the instructions of this function.
+        let mut inline = [const { MaybeUninit::<Value<'_>>::uninit() }; INLINE_ARGS];
         let mut spilled = Vec::new();
-        let values = if params.len() <= INLINE_ARGS {
+        let slots = if params.len() <= INLINE_ARGS {
             &mut inline[..params.len()]
         } else {
-            spilled.resize_with(params.len(), || Value::Bool(false));
+            spilled.resize_with(params.len(), MaybeUninit::uninit);
             &mut spilled[..]
         };
         // Allocates only for arrays that are not read through the exchange API.
         let mut keep = Vec::new();
-        for (position, (value, param)) in values.iter_mut().zip(params).enumerate() {
-            // SAFETY: the caller counted the arguments; a tuple does not change.
-            let arg = unsafe { args.get_borrowed_item_unchecked(position) };
-            *value = read_argument(arg, param, position, &mut keep)?;
+        let mut hosts = 0u32;
+        let class = DeviceTensor::type_object_raw(py);
+        for (position, ((slot, param), arg)) in slots.iter_mut().zip(params).zip(args).enumerate() {
+            if let ParamKind::Tensor { .. } = param.kind
+                && arg.get_type_ptr() == class
+                // SAFETY: it has exactly this class.
+                && let tensor = unsafe { arg.cast_unchecked::<DeviceTensor>() }.get()
+                && let Some(resident) = tensor.resident()
+            {
+                let (shape, dtype) = (tensor.extents(), tensor.element());
+                slot.write(Value::Resident { buffer: &resident.buffer, shape, dtype });
+            } else {
+                slot.write(read_argument(arg, param, position, &mut keep)?);
+                hosts |= 1u32.unbounded_shl(position as u32);
+            }
         }
-        self.run(py, values)
+        // SAFETY: each slot was written: there are as many arguments as parameters.
+        let values = unsafe { slots.assume_init_ref() };
+        self.run(py, values, hosts)
     }
 
-    fn run(&self, py: Python<'_>, values: &[Value<'_>]) -> PyResult<()> {
+    /// Launches. `hosts` has a bit for each argument on the host.
+    fn run(&self, py: Python<'_>, values: &[Value<'_>], hosts: u32) -> PyResult<()> {
         let mut session = self.shared.enter(py, "run")?;
         let registration = &*self.registration;
+        let remembered = Estimate::load(&self.estimate).filter(|estimate| self.is_static && estimate.hosts == hosts);
+        let estimate = remembered.unwrap_or_else(|| {
+            let ns = session.launch_estimate_ns(registration, values);
+            Estimate { hosts, ns: u32::try_from(ns).unwrap_or(u32::MAX) }
+        });
         let mut raised = None;
-        let result = if session.launch_estimate_ns(registration, values) <= ATTACHED_NS {
+        let result = if estimate.ns <= ATTACHED_NS {
             let mut poll = || {
                 let signals = py.check_signals();
                 // The estimate was wrong: give other threads their turn.
                 py.detach(|| {});
                 self.keep_going(signals, &mut raised)
             };
-            // SAFETY: the argument tuple keeps the arrays alive, and they were read just now.
+            // SAFETY: the caller of the handle keeps the arguments alive, and they were read just now.
             unsafe { session.launch(registration, values, &mut poll) }
         } else {
             detached(py, || {
@@ -105,8 +197,16 @@ impl RegistrationHandle {
             })
         };
         drop(session);
+        if remembered.is_none() && result.is_ok() {
+            // Only now: of arguments that are refused the estimate is 0.
+            estimate.store(&self.estimate);
+        }
         trace::flush_mirror(py);
-        unless_raised(result, raised)
+        match (raised, result) {
+            // What a signal handler raised goes first: the launch failed because of it.
+            (Some(raised), _) => Err(raised),
+            (None, result) => result.map_err(|error| launch_error(error, values)),
+        }
     }
 
     /// Whether a launch goes on; keeps the reason where it does not.
@@ -122,7 +222,7 @@ impl RegistrationHandle {
     }
 
     /// Launches with outputs made here: zeros of the declared shapes, on the host.
-    fn launch_returning<'py>(&self, py: Python<'py>, args: &Bound<'py, PyTuple>) -> PyResult<Py<PyAny>> {
+    fn launch_returning<'py>(&self, py: Python<'py>, args: &[Bound<'py, PyAny>]) -> PyResult<Py<PyAny>> {
         let params = self.params();
         let mut outputs = Vec::with_capacity(self.outputs.len());
         let mut inputs = args.iter();
@@ -133,10 +233,10 @@ impl RegistrationHandle {
                 outputs.push(output.clone());
                 all.push(output);
             } else {
-                all.extend(inputs.next());
+                all.extend(inputs.next().cloned());
             }
         }
-        self.launch(py, &PyTuple::new(py, all)?)?;
+        self.launch(py, &all)?;
         match outputs.len() {
             1 => Ok(outputs.remove(0).unbind()),
             _ => Ok(PyTuple::new(py, outputs)?.into_any().unbind()),
@@ -167,28 +267,15 @@ impl RegistrationHandle {
 
 #[pymethods]
 impl RegistrationHandle {
+    /// How Python calls it where it does not know of `vectorcall`: `type(handle).__call__(handle, ...)`.
     #[pyo3(signature = (*args, config = None))]
-    fn __call__(
+    fn __call__<'py>(
         &self,
-        py: Python<'_>,
-        args: &Bound<'_, PyTuple>,
-        config: Option<&Bound<'_, PyAny>>,
+        py: Python<'py>,
+        args: &Bound<'py, PyTuple>,
+        config: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        if let Some(config) = config {
-            check_config(config)?;
-        }
-        if self.is_closed() {
-            return Err(self.closed_error());
-        }
-        let (given, all) = (args.len(), self.params().len());
-        if self.has_return && given == all - self.outputs.len() {
-            self.launch_returning(py, args)
-        } else if given == all {
-            self.launch(py, args)?;
-            Ok(py.None())
-        } else {
-            Err(self.count_error(given))
-        }
+        self.call(py, args.as_slice(), config)
     }
 
     #[getter]
@@ -241,10 +328,9 @@ impl RegistrationHandle {
     }
 }
 
-/// Reads one argument for `param`. What the value points to lives as long as the argument and `keep`.
-#[inline]
+/// Reads an argument that is no resident tensor. What the value points to lives as long as the argument and `keep`.
 fn read_argument<'a>(
-    arg: Borrowed<'a, '_, PyAny>,
+    arg: &'a Bound<'_, PyAny>,
     param: &Param,
     position: usize,
     keep: &mut Vec<Keep>,
@@ -252,27 +338,36 @@ fn read_argument<'a>(
     let role = Role::Argument(position, &param.name);
     match param.kind {
         ParamKind::Tensor { .. } => {
-            if let Ok(tensor) = arg.cast::<DeviceTensor>() {
-                let tensor = tensor.get();
-                return match tensor.resident() {
-                    Some(resident) => Ok(Value::Resident {
-                        buffer: &resident.buffer,
-                        shape: tensor.extents(),
-                        dtype: tensor.element(),
-                    }),
-                    None => Err(PyValueError::new_err(format!(
-                        "At position {position}: {}",
-                        tensor::not_resident(tensor, arg.py())
-                    ))),
-                };
+            if let Ok(tensor) = arg.cast_exact::<DeviceTensor>() {
+                let why = tensor::not_resident(tensor.get(), arg.py());
+                return Err(PyValueError::new_err(format!("At position {position}: {why}")));
             }
-            let HostArray { data, shape, dtype, writable, keep: kept } = HostArray::read(&arg, role)?;
+            let HostArray { data, shape, dtype, writable, keep: kept } = HostArray::read(arg, role)?;
             keep.extend(kept);
             Ok(Value::Host(HostTensor { data, shape, dtype, writable }))
         }
         // The value was fixed when the program was compiled.
         ParamKind::Scalar { baked: true, dtype } => Ok(placeholder(dtype)),
-        ParamKind::Scalar { dtype, .. } => scalar::read(&arg, dtype, role),
+        ParamKind::Scalar { dtype, .. } => scalar::read(arg, dtype, role),
+    }
+}
+
+/// The exception of a launch. One about a resident buffer also says where that stands among the arguments.
+#[cold]
+fn launch_error(error: Error, values: &[Value<'_>]) -> PyErr {
+    let Error::Worker(
+        WorkerError::FreedBuffer { buffer, .. }
+        | WorkerError::StaleBuffer { buffer, .. }
+        | WorkerError::ForeignBuffer { buffer, .. },
+    ) = &error
+    else {
+        return error.into();
+    };
+    let is_it =
+        |value: &Value<'_>| matches!(value, Value::Resident { buffer: other, .. } if Arc::ptr_eq(other, buffer));
+    match values.iter().position(is_it) {
+        Some(position) => errors::at_position(position, &error),
+        None => error.into(),
     }
 }
 

@@ -6,7 +6,8 @@
 use super::dlpack::{BufferTensor, CapsuleTensor, DlTensor, ExchangeApi};
 use crate::dtype::DType;
 use crate::shape::{MAX_RANK, Shape};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyAttributeError, PyException, PyTypeError, PyValueError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
@@ -104,7 +105,13 @@ impl HostArray {
     pub(super) fn read(object: &Bound<'_, PyAny>, role: Role<'_>) -> PyResult<Self> {
         match Protocol::of(&object.get_type()) {
             Protocol::Exchange(api) => match api.describe(object) {
-                Ok(tensor) => Self::from_dlpack(&tensor, object, role),
+                Ok(tensor) => {
+                    let array = Self::from_dlpack(&tensor, object, role)?;
+                    if array.dtype.is_float() && is_negated(object)? {
+                        return Err(negated(role));
+                    }
+                    Ok(array)
+                }
                 Err(error) => Err(unreadable(object, role, error)),
             },
             Protocol::Buffer => match BufferTensor::request(object) {
@@ -132,6 +139,9 @@ impl HostArray {
         let shape = shape_of(tensor.shape(), role)?;
         if tensor.strides().is_some_and(|strides| !is_row_major(&shape, strides, 1)) {
             return Err(not_contiguous(&shape, role));
+        }
+        if tensor.data().is_null() && !shape.contains(&0) {
+            return Err(without_memory(object, role));
         }
         Ok(Self { data: tensor.data(), shape, dtype, writable: true, keep: None })
     }
@@ -199,6 +209,32 @@ fn not_contiguous(shape: &Shape, role: Role<'_>) -> PyErr {
     ))
 }
 
+/// Whether torch keeps the elements with the opposite sign, as for the imaginary part of a conjugate. What describes a
+/// tensor to other libraries does not tell.
+fn is_negated(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    match object.call_method0(intern!(object.py(), "is_neg")) {
+        Ok(answer) => answer.is_truthy(),
+        // Another producer of the same protocol, which knows no such views.
+        Err(error) if error.is_instance_of::<PyAttributeError>(object.py()) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cold]
+fn negated(role: Role<'_>) -> PyErr {
+    PyValueError::new_err(format!(
+        "Tensor {role} is a view whose elements are stored with the opposite sign. Call .resolve_neg() on it first"
+    ))
+}
+
+#[cold]
+fn without_memory(object: &Bound<'_, PyAny>, role: Role<'_>) -> PyErr {
+    let kind = object.get_type().fully_qualified_name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
+    PyValueError::new_err(format!(
+        "Tensor {role} has no memory of its own (a {kind}: fake, functional or freed storage); pass a tensor with data"
+    ))
+}
+
 #[cold]
 fn not_on_cpu(object: &Bound<'_, PyAny>, role: Role<'_>) -> PyErr {
     let device = device_of(object).unwrap_or_else(|| "another device".to_owned());
@@ -218,6 +254,10 @@ fn unreadable(object: &Bound<'_, PyAny>, role: Role<'_>, error: PyErr) -> PyErr 
         return not_on_cpu(object, role);
     }
     let py = object.py();
+    // What ends the program, such as Ctrl-C, is no fault of the tensor.
+    if !error.is_instance_of::<PyException>(py) {
+        return error;
+    }
     let text = format!("Tensor {role} cannot be read: {}", error.value(py));
     let wrapped = PyValueError::new_err(text);
     wrapped.set_cause(py, Some(error));

@@ -2,6 +2,16 @@
 //!
 //! Everything a caller can see is listed once, in [`_pypto`]; `python/pypto/_pypto.pyi` documents the same list for type
 //! checkers, and `stubtest` proves that both agree.
+//!
+//! | file                             | what it holds                                                              |
+//! |----------------------------------|----------------------------------------------------------------------------|
+//! | `handle`, `vectorcall`           | the launch path: calls, arguments, Ctrl-C, outputs of return-style calls     |
+//! | `host`, `dlpack`                 | host arrays: torch, numpy, anything that speaks DLPack                       |
+//! | `scalar`, `numbers`, `dtypes`    | numbers, shapes and element types as Python has them                         |
+//! | `worker`, `shared`, `transfer`   | one opened device, the way in that never waits while attached, copies        |
+//! | `tensor`, `buffer`, `memory`     | `DeviceTensor`, the allocation behind it, the memory report                  |
+//! | `program`, `trace`               | programs in and out; recordings, and `[STRACE]` lines                        |
+//! | `platform`, `site`, `errors`     | which device a name opens; the user's line; the one table of exceptions      |
 
 mod buffer;
 mod dlpack;
@@ -9,6 +19,7 @@ mod dtypes;
 mod errors;
 mod handle;
 mod host;
+mod memory;
 mod numbers;
 mod platform;
 mod program;
@@ -18,6 +29,7 @@ mod site;
 mod tensor;
 mod trace;
 mod transfer;
+mod vectorcall;
 mod worker;
 
 use pyo3::prelude::*;
@@ -26,7 +38,10 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _pypto {
     #[pymodule_export]
-    use super::{buffer::Buffer, handle::RegistrationHandle, program::Program, tensor::DeviceTensor, worker::Worker};
+    use super::{
+        buffer::Buffer, handle::RegistrationHandle, memory::MemoryReport, program::Program, tensor::DeviceTensor,
+        trace::Recording, trace::mirror_trace, trace::trace_available, worker::Worker,
+    };
 
     use super::*;
 

@@ -1,6 +1,9 @@
 //! Which device a platform name opens.
 
 use crate::device::Device;
+use crate::device::sim::SimDevice;
+use crate::device::sim::pool::default_cores;
+use crate::kernels::Isa;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
@@ -9,13 +12,18 @@ use std::path::{Path, PathBuf};
 ///
 /// A real chip is never replaced by the simulator: whoever asks for one wants its numbers.
 ///
+/// `cores` is the number of simulated cores; without it, what `PYPTO_CORES` says, else one for each processor that the
+/// process may use.
+///
 /// # Errors
-/// `ValueError` for an unknown name; `RuntimeError` for a device that this machine or this build does not have.
+/// `ValueError` for an unknown name and for a `PYPTO_ISA` or `PYPTO_CORES` that cannot be had; `RuntimeError` for a device that this machine or this build does not have.
 pub(super) fn open(platform: &str, device_id: i64, cores: Option<usize>) -> PyResult<Box<dyn Device>> {
     match platform {
         "a2a3sim" => {
-            let _ = cores;
-            Err(PyRuntimeError::new_err("the simulated chip is not built in yet"))
+            let isa = Isa::from_env().map_err(|error| PyValueError::new_err(error.to_string()))?;
+            let cores =
+                cores.map_or_else(default_cores, Ok).map_err(|error| PyValueError::new_err(error.to_string()))?;
+            Ok(Box::new(SimDevice::new(cores, isa)))
         }
         "a5sim" => Err(PyRuntimeError::new_err(
             "a5sim is not implemented: only the simulated chip a2a3sim can be opened in this version",

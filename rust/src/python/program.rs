@@ -1,7 +1,7 @@
 //! `Program`: the one crossing from the Python frontend, and its form as bytes.
 
 use crate::error::Error;
-use crate::program;
+use crate::program::{self, Direction, ParamKind};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -45,6 +45,12 @@ impl Program {
     #[getter]
     fn name(&self) -> &str {
         &self.inner.name
+    }
+
+    #[getter]
+    fn written(&self) -> Vec<&str> {
+        let writes = |param: &&program::Param| matches!(&param.kind, ParamKind::Tensor { direction, .. } if *direction != Direction::In);
+        self.inner.params.iter().filter(writes).map(|param| param.name.as_str()).collect()
     }
 
     fn __repr__(&self) -> String {

@@ -2,15 +2,18 @@
 //!
 //! The rule: **nobody waits for a worker while holding the Python lock.** A running launch asks for Ctrl-C now and then and
 //! needs the Python lock for that; a thread that held it and waited for the launch to end would be a deadlock. So the way
-//! in is a try; only when somebody is inside does the thread detach and stand in line.
-#![allow(unsafe_code)] // moves a mutex guard through `Python::detach`, which runs its closure on the same thread
+//! in is a try; only when somebody is inside does the thread detach and stand in line. The line is served in order, and
+//! nobody passes it: a thread that launches in a loop would otherwise come back before a sleeping one is awake, for ever.
+#![allow(unsafe_code)] // moves a mutex guard through `Python::detach`; leaves a worker undropped in a forked child
 
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::worker::{Session, Worker};
 use pyo3::prelude::*;
+use std::collections::VecDeque;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How often a waiting thread looks for Ctrl-C.
@@ -18,14 +21,24 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A worker, and the line of threads that wait for it.
 pub(super) struct Shared {
-    core: Arc<Worker>,
+    core: ManuallyDrop<Arc<Worker>>,
+    /// The process that opened the worker.
+    pid: u32,
+    /// How many stand in line.
     waiting: AtomicUsize,
-    line: Mutex<()>,
+    line: Mutex<Line>,
     left: Condvar,
     stopping: AtomicBool,
 }
 
-/// The worker, entered. Leaving wakes one thread of the line.
+/// Tickets of the threads that wait, the next one first.
+#[derive(Default)]
+struct Line {
+    tickets: VecDeque<u64>,
+    last: u64,
+}
+
+/// The worker, entered. Leaving wakes the line.
 pub(super) struct Entered<'a> {
     // Fields drop in this order: the session first, then the wake-up.
     session: Session<'a>,
@@ -69,7 +82,13 @@ pub(super) fn detached<R>(py: Python<'_>, work: impl FnOnce() -> R) -> R {
 impl Shared {
     pub(super) fn new(core: Arc<Worker>) -> Arc<Self> {
         let (waiting, stopping) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Arc::new(Self { core, waiting, line: Mutex::new(()), left: Condvar::new(), stopping })
+        let (core, pid) = (ManuallyDrop::new(core), std::process::id());
+        Arc::new(Self { core, pid, waiting, line: Mutex::default(), left: Condvar::new(), stopping })
+    }
+
+    /// Whether this is the process that opened the worker, and no fork of it.
+    pub(super) fn is_mine(&self) -> bool {
+        self.pid == std::process::id()
     }
 
     /// Makes running launches stop at their next look around, and those that wait give up when it is their turn.
@@ -85,7 +104,7 @@ impl Shared {
     pub(super) fn settle(&self) {
         let end = Instant::now() + Duration::from_secs(1);
         while self.waiting.load(Ordering::SeqCst) > 0 && Instant::now() < end {
-            drop(self.line.lock());
+            drop(self.line());
             self.left.notify_all();
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -100,13 +119,19 @@ impl Shared {
     /// # Errors
     /// `RuntimeError` in a forked child; what a signal handler raised.
     pub(super) fn enter(&self, py: Python<'_>, operation: &'static str) -> PyResult<Entered<'_>> {
-        match self.core.try_enter(operation).map_err(PyErr::from)? {
-            Some(session) => Ok(self.entered(session)),
-            None => detached(py, || self.wait(operation)).map_err(|refused| match refused {
-                Refused::Core(error) => error.into(),
-                Refused::Signal(error) => error,
-            }),
+        if self.waiting.load(Ordering::Relaxed) == 0
+            && let Some(session) = self.core.try_enter(operation)?
+        {
+            return Ok(self.entered(session));
         }
+        detached(py, || self.wait(operation)).map_err(|refused| match refused {
+            Refused::Core(error) => error.into(),
+            Refused::Signal(error) => error,
+        })
+    }
+
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn entered<'a>(&'a self, session: Session<'a>) -> Entered<'a> {
@@ -114,20 +139,42 @@ impl Shared {
     }
 
     #[cold]
-    fn wait(&self, operation: &'static str) -> std::result::Result<Entered<'_>, Refused> {
-        self.waiting.fetch_add(1, Ordering::SeqCst);
-        let result = self.stand_in_line(operation);
-        self.waiting.fetch_sub(1, Ordering::SeqCst);
+    fn wait(&self, operation: &'static str) -> Result<Entered<'_>, Refused> {
+        if !self.is_mine()
+            && let Err(error) = self.core.try_enter(operation)
+        {
+            // A forked child must not touch the line: the thread that held its lock does not exist here.
+            return Err(Refused::Core(error));
+        }
+        let ticket = {
+            let mut line = self.line();
+            line.last += 1;
+            let ticket = line.last;
+            line.tickets.push_back(ticket);
+            self.waiting.store(line.tickets.len(), Ordering::SeqCst);
+            ticket
+        };
+        let result = self.stand_in_line(ticket, operation);
+        let mut line = self.line();
+        line.tickets.retain(|&other| other != ticket);
+        self.waiting.store(line.tickets.len(), Ordering::SeqCst);
+        drop(line);
+        if result.is_err() {
+            // Whoever is next may have become the first.
+            self.left.notify_all();
+        }
         result
     }
 
-    fn stand_in_line(&self, operation: &'static str) -> std::result::Result<Entered<'_>, Refused> {
+    fn stand_in_line(&self, ticket: u64, operation: &'static str) -> Result<Entered<'_>, Refused> {
         loop {
             {
-                let line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+                let line = self.line();
                 // Tried under `line`: whoever leaves after this try takes `line` to wake us, so the wake-up cannot fall
                 // between the try and the wait.
-                if let Some(session) = self.core.try_enter(operation).map_err(Refused::Core)? {
+                if line.tickets.front() == Some(&ticket)
+                    && let Some(session) = self.core.try_enter(operation).map_err(Refused::Core)?
+                {
                     return Ok(self.entered(session));
                 }
                 let _ = self.left.wait_timeout(line, SIGNAL_INTERVAL);
@@ -138,13 +185,24 @@ impl Shared {
     }
 }
 
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // The threads of the device do not exist in a forked child; waiting for their end would be for ever. What the child
+        // copied goes when it exits.
+        if self.is_mine() {
+            // SAFETY: dropped once, here, and not used afterwards.
+            unsafe { ManuallyDrop::drop(&mut self.core) };
+        }
+    }
+}
+
 impl Drop for Leave<'_> {
     fn drop(&mut self) {
         // Orders the release of the session before the look at `waiting`; pairs with the increment in `wait`.
         fence(Ordering::SeqCst);
         if self.0.waiting.load(Ordering::Relaxed) > 0 {
-            drop(self.0.line.lock());
-            self.0.left.notify_one();
+            drop(self.0.line());
+            self.0.left.notify_all();
         }
     }
 }
@@ -160,13 +218,5 @@ impl<'a> Deref for Entered<'a> {
 impl<'a> DerefMut for Entered<'a> {
     fn deref_mut(&mut self) -> &mut Session<'a> {
         &mut self.session
-    }
-}
-
-/// The result of a core call that Ctrl-C may have stopped: what the signal handler raised goes first.
-pub(super) fn unless_raised<T>(result: Result<T>, raised: Option<PyErr>) -> PyResult<T> {
-    match raised {
-        Some(error) => Err(error),
-        None => result.map_err(PyErr::from),
     }
 }

@@ -3,12 +3,13 @@
 
 use super::handle::RegistrationHandle;
 use super::host::{HostArray, Role};
+use super::memory::MemoryReport;
 use super::numbers::{self, ShapeRule};
 use super::program::Program;
 use super::shared::{Shared, detached};
 use super::tensor::{self, DeviceTensor, Resident};
 use super::transfer::{self, HostEnd};
-use super::{buffer::Buffer, dtypes, platform, site, trace};
+use super::{buffer::Buffer, dtypes, platform, site, trace, vectorcall};
 use crate::arena::BufferSpec;
 use crate::id::DeviceAddr;
 use crate::worker::{FreeOutcome, WorkerConfig};
@@ -65,6 +66,11 @@ impl Worker {
         self.shared.core().is_open()
     }
 
+    #[getter]
+    fn is_mine(&self) -> bool {
+        self.shared.is_mine()
+    }
+
     #[pyo3(signature = (shape, dtype, init = None))]
     fn alloc_tensor(
         &self,
@@ -89,10 +95,10 @@ impl Worker {
         let mut session = self.shared.enter(py, "alloc_tensor")?;
         let buffer = match &init {
             None => session.allocate(spec),
-            // SAFETY: `init` was read just now, has exactly the bytes of the tensor, and its object outlives the call.
-            Some(init) => {
-                transfer::maybe_detached(py, init.bytes(), || unsafe { session.allocate_from(spec, init.data) })
-            }
+            Some(init) => transfer::maybe_detached(py, init.bytes(), || {
+                // SAFETY: `init` was read just now, has exactly the bytes of the tensor, and its object outlives the call.
+                unsafe { session.allocate_from(spec, init.data) }
+            }),
         }?;
         drop(session);
         let resident = Resident { buffer, shared: Arc::downgrade(&self.shared) };
@@ -176,19 +182,30 @@ impl Worker {
         compiled: Py<PyAny>,
         output_indices: Vec<usize>,
         has_return: bool,
-    ) -> PyResult<RegistrationHandle> {
+    ) -> PyResult<Py<RegistrationHandle>> {
         let program = program.core().clone();
-        if let Some(&index) = output_indices.iter().find(|&&index| index >= program.params.len()) {
-            return Err(PyValueError::new_err(format!(
-                "output index {index} is out of range for {} parameters",
-                program.params.len()
-            )));
+        let mut seen = vec![false; program.params.len()];
+        for &index in &output_indices {
+            match seen.get_mut(index) {
+                Some(seen) if !*seen => *seen = true,
+                Some(_) => return Err(PyValueError::new_err(format!("output index {index} is given twice"))),
+                None => {
+                    let count = program.params.len();
+                    return Err(PyValueError::new_err(format!(
+                        "output index {index} is out of range for {count} parameters"
+                    )));
+                }
+            }
         }
         let mut session = self.shared.enter(py, "register")?;
         let registration = detached(py, || session.register(program))?;
         drop(session);
         trace::flush_mirror(py);
-        Ok(RegistrationHandle::new(self.shared.clone(), registration, owner, compiled, output_indices, has_return))
+        let shared = self.shared.clone();
+        let handle = RegistrationHandle::new(shared, registration, owner, compiled, output_indices, has_return);
+        let handle = Bound::new(py, handle)?;
+        vectorcall::announce(&handle);
+        Ok(handle.unbind())
     }
 
     #[pyo3(signature = (*, stop = false))]
@@ -206,31 +223,8 @@ impl Worker {
         Ok(report.leaked.iter().map(ToString::to_string).collect())
     }
 
-    fn memory_stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let report = detached(py, || self.shared.core().memory_report());
-        let fragmentation = report.fragmentation();
-        let stats = PyDict::new(py);
-        for (name, value) in [
-            ("capacity", report.capacity),
-            ("reserved", report.reserved),
-            ("committed", report.committed),
-            ("live", report.live),
-            ("staging", report.staging),
-            ("scratch", report.scratch),
-            ("peak", report.peak),
-            ("free", report.free),
-            ("largest_free", report.largest_free),
-            ("count", report.count() as u64),
-        ] {
-            stats.set_item(name, value)?;
-        }
-        stats.set_item("fragmentation", fragmentation)?;
-        let buffers = report
-            .live_buffers
-            .into_iter()
-            .map(|buffer| Buffer::new(Resident { buffer, shared: Arc::downgrade(&self.shared) }));
-        stats.set_item("live_buffers", buffers.collect::<Vec<_>>())?;
-        Ok(stats)
+    fn memory_report(&self, py: Python<'_>) -> PyResult<MemoryReport> {
+        Ok(MemoryReport::new(self.shared.enter(py, "memory_report")?.memory_report(), &self.shared))
     }
 
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

@@ -12,7 +12,8 @@
 //! conversion starts, so that an error of the rate does not grow with the age of the process.
 #![allow(unsafe_code)] // reads the counter and calls clock_gettime
 
-use crate::sync::global::{AtomicU8, AtomicU64, Mutex, MutexGuard, Ordering, PoisonError};
+use super::forks;
+use crate::sync::global::{self, AtomicU8, AtomicU64, Mutex, MutexGuard, Ordering};
 
 const UNKNOWN: u8 = 0;
 const COUNTER: u8 = 1;
@@ -137,7 +138,8 @@ pub(super) type Lock = MutexGuard<'static, Option<Pair>>;
 
 /// Keeps others from measuring; a fork happens under it, so that the child can measure.
 pub(super) fn lock() -> Lock {
-    BASELINE.lock().unwrap_or_else(PoisonError::into_inner)
+    forks::survive();
+    global::lock(&BASELINE)
 }
 
 /// The clock that [`now`] reads, chosen at the first call.

@@ -6,18 +6,18 @@
 //!
 //! The rings live outside their threads: what a thread recorded outlasts it, and its ring goes with the first drain
 //! after its end.
-#![allow(unsafe_code)] // pthread_atfork and gettid
+#![allow(unsafe_code)] // gettid
 
-use super::clock::{self, Anchor};
+use super::clock::Anchor;
 use super::ring::{Consumer, Producer, ring};
-use super::{Drained, Record, SpanRecord, names};
-use crate::sync::global::{AtomicU32, AtomicU64, Mutex, MutexGuard, Once, Ordering, PoisonError};
+use super::{Drained, Record, SpanRecord, forks};
+use crate::sync::global::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::mem;
 
 /// Records of one thread between two drains: 1 MiB, touched as far as it is used.
-const RING_RECORDS: usize = if cfg!(test) { 1 << 12 } else { 1 << 15 };
+const RING_RECORDS: usize = 1 << 15;
 /// Threads whose records are kept. Threads may come and go without anybody draining; beyond this many they record nothing.
 const MAX_RINGS: usize = 1024;
 /// Spans kept for a guard that does not drain while others do: 40 MiB.
@@ -45,12 +45,12 @@ enum Local {
 }
 
 /// The collector's end of a thread's ring.
-struct Source {
+pub(super) struct Source {
     consumer: Consumer,
     tid: u32,
 }
 
-struct Collector {
+pub(super) struct Collector {
     sources: Vec<Source>,
     /// Roots that wait for the next drain; see [`Collector::collect`].
     roots: Vec<SpanRecord>,
@@ -115,7 +115,7 @@ pub struct Enabled {
 
 /// Turns recording on until the guard is dropped.
 pub fn enable() -> Enabled {
-    survive_forks();
+    forks::survive();
     let mut collector = lock(&COLLECTOR);
     // What lies in the rings ended before this guard: it goes to the others.
     collector.collect();
@@ -194,42 +194,20 @@ impl SpanRecord {
     }
 }
 
-/// A panic under one of these locks leaves whole records behind, so poison is no reason to lose the trace.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// The locks of this file, in the order in which they are taken.
+pub(super) type Locks = (MutexGuard<'static, Collector>, MutexGuard<'static, Vec<Source>>);
+
+/// Keeps everybody out, for a fork.
+pub(super) fn lock_all() -> Locks {
+    (lock(&COLLECTOR), lock(&NEW))
 }
 
-/// Every lock of the module `trace`, in the order in which they are taken.
-type Locks = (MutexGuard<'static, Collector>, MutexGuard<'static, Vec<Source>>, names::Lock, clock::Lock);
-
-thread_local! {
-    static HELD: RefCell<Option<Locks>> = const { RefCell::new(None) };
-}
-
-/// A fork happens under all locks, so that no thread that the child lacks holds one there, and the child forgets what
-/// its parent recorded: it would come out twice.
-fn survive_forks() {
-    unsafe extern "C" fn before() {
-        let locks = (lock(&COLLECTOR), lock(&NEW), names::lock(), clock::lock());
-        HELD.with(|held| *held.borrow_mut() = Some(locks));
-    }
-    unsafe extern "C" fn after_in_parent() {
-        HELD.with(|held| *held.borrow_mut() = None);
-    }
-    unsafe extern "C" fn after_in_child() {
-        let (mut collector, mut new, ..) = HELD.with(|held| held.borrow_mut().take()).expect("set before the fork");
-        collector.sources.clear();
-        collector.roots.clear();
-        collector.stores.clear();
-        new.clear();
-        LOST.store(0, Ordering::Relaxed);
-        LOCAL.with(|local| *local.borrow_mut() = Local::New);
-    }
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // SAFETY: the handlers take and release locks of this module. The C library has made its allocator usable in
-        // the child before it calls them.
-        let code = unsafe { libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
-        assert_eq!(code, 0, "pthread_atfork has no memory left");
-    });
+/// Forgets what the parent of this process recorded.
+pub(super) fn forget((mut collector, mut new): Locks) {
+    collector.sources.clear();
+    collector.roots.clear();
+    collector.stores.clear();
+    new.clear();
+    LOST.store(0, Ordering::Relaxed);
+    LOCAL.with(|local| *local.borrow_mut() = Local::New);
 }

@@ -1,6 +1,6 @@
 //! Spans: who did what, from when to when, on the host and on the device.
 //!
-//! Each thread writes fixed 32-byte [`Record`]s into a ring of its own ([`ring`](self)), without locks and without
+//! Each thread writes fixed 32-byte [`Record`]s into a ring of its own, without locks and without
 //! waiting; a full ring counts what it refuses. Whoever wants the spans holds an [`Enabled`] and drains it. While no
 //! such guard lives, a span costs one relaxed load.
 //!
@@ -30,6 +30,7 @@ mod collect;
 #[cfg(feature = "trace-off")]
 #[path = "off.rs"]
 mod collect;
+mod forks;
 pub mod names;
 #[cfg(not(feature = "trace-off"))]
 mod ring;

@@ -3,8 +3,8 @@
 //! Names are dotted paths: a span whose name begins with another span's name and a dot lies inside it. The names that
 //! the contract fixes are constants here, everything else (a kernel, a parameter) is interned when a program is registered.
 
-use super::Name;
-use crate::sync::global::{Mutex, MutexGuard, PoisonError};
+use super::{Name, forks};
+use crate::sync::global::{self, Mutex, MutexGuard};
 use std::collections::HashMap;
 
 macro_rules! well_known {
@@ -23,13 +23,13 @@ well_known! {
     CHIP_RUN = "chip.run", None, "One launch, from the bound arguments to the last copy back. `arg`: content id of the registration.";
     BIND = "chip.run.bind", None, "Makes the arguments ready: checks and copies in.";
     BIND_ARGS = "chip.run.bind.args", Some("args"), "Checks the arguments. `arg`: how many.";
-    H2D = "chip.run.h2d", Some("bytes"), "Copies one argument to the device. `arg`: bytes.";
-    D2H = "chip.run.d2h", Some("bytes"), "Copies one result back. `arg`: bytes.";
+    H2D = "chip.run.h2d", Some("bytes"), "Copies the host arguments to the device; one span for each lies below, named after its parameter. `arg`: bytes.";
+    D2H = "chip.run.d2h", Some("bytes"), "Copies the results back; one span for each lies below, named after its parameter. `arg`: bytes.";
     RUNNER_RUN = "chip.run.runner_run", None, "The device executes the program.";
     DEVICE_WALL = "chip.run.runner_run.device_wall", None, "The device's own work. Device times are relative to its begin.";
     ORCH = "chip.run.runner_run.device_wall.orch", None, "The orchestrating function.";
     SCHED = "chip.run.runner_run.device_wall.sched", None, "From the first task to the last.";
-    TASK = "chip.run.runner_run.device_wall.task", None, "One task on one core.";
+    TASK = "chip.run.runner_run.device_wall.task", Some("kernel"), "One task on one core. `arg`: index of its kernel in the program.";
     VALIDATE = "chip.run.validate", None, "Checks guard bytes after a launch in poison mode.";
     PREWARM = "chip.prewarm.build", None, "Compiles a program at registration. `arg`: content id of the registration.";
 }
@@ -112,5 +112,50 @@ pub(super) type Lock = MutexGuard<'static, Option<Table>>;
 
 /// Keeps others out of the table; a fork happens under it, so that the child finds the table whole.
 pub(super) fn lock() -> Lock {
-    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+    forks::survive();
+    global::lock(&TABLE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_text_has_the_same_number_for_ever() {
+        let name = intern("names.test.kernel");
+        assert_eq!(intern("names.test.kernel"), name);
+        assert_ne!(intern("names.test.other"), name);
+        assert_eq!(name.text(), "names.test.kernel");
+    }
+
+    #[test]
+    fn constants_are_what_interning_their_text_gives() {
+        assert_eq!(intern("chip.run"), CHIP_RUN);
+        assert_eq!(intern("chip.run.runner_run.device_wall.task"), TASK);
+        for (number, (text, _)) in WELL_KNOWN.iter().enumerate() {
+            assert_eq!(intern(text), Name(number as u16));
+            assert_eq!(Name(number as u16).text(), *text);
+        }
+    }
+
+    #[test]
+    fn depth_counts_the_names_around_a_name() {
+        let depths = [CHIP_RUN, BIND, BIND_ARGS, H2D, RUNNER_RUN, DEVICE_WALL, TASK, PREWARM].map(Name::depth);
+        assert_eq!(depths, [0, 1, 2, 1, 1, 2, 3, 0]);
+        assert_eq!(intern(&format!("{}.gemm", TASK.text())).depth(), 4);
+    }
+
+    #[test]
+    fn the_leaf_is_what_the_names_around_do_not_say() {
+        let leaves = [CHIP_RUN, BIND_ARGS, DEVICE_WALL, PREWARM].map(Name::leaf);
+        assert_eq!(leaves, ["chip.run", "args", "device_wall", "chip.prewarm.build"]);
+    }
+
+    #[test]
+    fn a_name_below_a_well_known_one_calls_its_argument_alike() {
+        assert_eq!(intern("chip.run.h2d.weight").attribute(), Some("bytes"));
+        assert_eq!(H2D.attribute(), Some("bytes"));
+        assert_eq!(intern("chip.run.h2dx").attribute(), None);
+        assert_eq!(CHIP_RUN.attribute(), None);
+    }
 }

@@ -116,3 +116,130 @@ impl Consumer {
         self.shared.ended.load(Ordering::Acquire)
     }
 }
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::super::{Track, names};
+    use super::*;
+    use crate::sync::thread;
+
+    fn record(begin: u64) -> Record {
+        Record { begin, end: begin, arg: 0, invocation: 0, name: names::TASK, track: Track::HOST }
+    }
+
+    fn take(consumer: &mut Consumer, into: &mut Vec<u64>) {
+        let end = consumer.written();
+        consumer.take(end, |record| into.push(record.begin));
+    }
+
+    #[test]
+    fn loom_each_record_is_taken_once_in_order_or_counted_as_dropped() {
+        loom::model(|| {
+            let (mut producer, mut consumer) = ring(2);
+            let writer = thread::spawn(move || (1..=4).for_each(|begin| producer.push(record(begin))));
+            let mut taken = Vec::new();
+            take(&mut consumer, &mut taken);
+            take(&mut consumer, &mut taken);
+            writer.join().unwrap();
+            take(&mut consumer, &mut taken);
+            assert!(taken.is_sorted());
+            assert_eq!(taken.len() as u64 + consumer.take_dropped(), 4);
+        });
+    }
+
+    #[test]
+    fn loom_nothing_comes_after_the_end_of_the_writer_was_seen() {
+        loom::model(|| {
+            let (mut producer, mut consumer) = ring(2);
+            let writer = thread::spawn(move || producer.push(record(1)));
+            let mut taken = Vec::new();
+            let ended = consumer.is_abandoned();
+            take(&mut consumer, &mut taken);
+            if ended {
+                assert_eq!(taken, [1]);
+            }
+            writer.join().unwrap();
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::{Track, names};
+    use super::*;
+
+    fn record(begin: u64) -> Record {
+        Record { begin, end: begin, arg: 0, invocation: 0, name: names::TASK, track: Track::HOST }
+    }
+
+    fn take(consumer: &mut Consumer) -> Vec<u64> {
+        let mut begins = Vec::new();
+        let end = consumer.written();
+        consumer.take(end, |record| begins.push(record.begin));
+        begins
+    }
+
+    #[test]
+    fn a_full_ring_refuses_the_newest_and_counts_it_once() {
+        let (mut producer, mut consumer) = ring(4);
+        (0..7).for_each(|begin| producer.push(record(begin)));
+        assert_eq!(take(&mut consumer), [0, 1, 2, 3]);
+        assert_eq!(consumer.take_dropped(), 3);
+        assert_eq!(consumer.take_dropped(), 0);
+        producer.push(record(7));
+        assert_eq!(take(&mut consumer), [7]);
+    }
+
+    #[test]
+    fn a_ring_turns_over_without_losing_the_order() {
+        let (mut producer, mut consumer) = ring(8);
+        for round in 0..100 {
+            let begins: Vec<u64> = (0..5).map(|number| round * 5 + number).collect();
+            begins.iter().for_each(|begin| producer.push(record(*begin)));
+            assert_eq!(take(&mut consumer), begins);
+        }
+        assert_eq!(consumer.take_dropped(), 0);
+    }
+
+    #[test]
+    fn records_can_be_taken_up_to_a_cut_and_after_the_writer_is_gone() {
+        let (mut producer, mut consumer) = ring(8);
+        producer.push(record(1));
+        let cut = consumer.written();
+        producer.push(record(2));
+        let mut begins = Vec::new();
+        consumer.take(cut, |record| begins.push(record.begin));
+        assert_eq!(begins, [1]);
+        assert!(!consumer.is_abandoned());
+        drop(producer);
+        assert!(consumer.is_abandoned());
+        assert_eq!(take(&mut consumer), [2]);
+    }
+
+    #[test]
+    fn two_threads_at_full_speed_lose_nothing_unseen() {
+        const COUNT: u64 = 100_000;
+        let (mut producer, mut consumer) = ring(64);
+        let writer = std::thread::spawn(move || (0..COUNT).for_each(|begin| producer.push(record(begin))));
+        let (mut taken, mut last) = (0, None);
+        loop {
+            let ended = consumer.is_abandoned();
+            for begin in take(&mut consumer) {
+                assert!(last < Some(begin));
+                last = Some(begin);
+                taken += 1;
+            }
+            if ended {
+                break;
+            }
+        }
+        writer.join().unwrap();
+        assert_eq!(taken + consumer.take_dropped(), COUNT);
+    }
+
+    #[test]
+    #[should_panic(expected = "a ring holds a power of two of records, not 6")]
+    fn a_capacity_that_is_no_power_of_two_is_refused() {
+        let _ = ring(6);
+    }
+}

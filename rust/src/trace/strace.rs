@@ -116,3 +116,149 @@ fn encode(value: &str, out: &mut String) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Name, Track, intern};
+    use super::*;
+
+    const PID: u32 = 77;
+
+    fn span(name: Name, track: Track, begin_ns: u64, duration_ns: u64, arg: u64) -> SpanRecord {
+        SpanRecord { begin_ns, duration_ns, arg, invocation: 5, tid: 0xab, name, track }
+    }
+
+    fn drained(spans: &[SpanRecord]) -> Drained {
+        Drained { spans: spans.to_vec(), dropped: 0, pid: PID }
+    }
+
+    /// The lines of a drain without the clock anchor, which has the time of the test in it.
+    fn lines(strace: &mut Strace, drained: &Drained) -> Vec<String> {
+        let mut out = String::new();
+        strace.write(drained, &mut out);
+        out.lines().filter(|line| !line.contains("[CLOCK_ANCHOR]")).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_launch_is_written_in_the_grammar_of_the_contract() {
+        let spans = [
+            span(names::CHIP_RUN, Track::HOST, 1_000, 900, 0xc0ffee),
+            span(names::H2D, Track::HOST, 1_100, 50, 4096),
+            span(names::DEVICE_WALL, Track::DEVICE, 1_200, 300, 0),
+            span(names::TASK, Track::core(2), 1_210, 280, 9),
+        ];
+        // The root ends last, so it comes last.
+        let spans = [spans[1], spans[3], spans[2], spans[0]];
+        assert_eq!(
+            lines(&mut Strace::new(true), &drained(&spans)),
+            [
+                "[mono_ns=1150][T0xab][TIMING] trace: [STRACE] v=1 pid=77 tid=171 inv=5 hid=c0ffee depth=1 \
+                 name=chip.run.h2d ts=1100 dur=50 bytes=4096",
+                "[mono_ns=1490][T0xab][TIMING] trace: [STRACE] v=1 pid=77 tid=171 inv=5 hid=c0ffee depth=3 \
+                 name=chip.run.runner_run.device_wall.task ts=10 dur=280 core=2 clk=dev",
+                "[mono_ns=1500][T0xab][TIMING] trace: [STRACE] v=1 pid=77 tid=171 inv=5 hid=c0ffee depth=2 \
+                 name=chip.run.runner_run.device_wall ts=0 dur=300 clk=dev",
+                "[mono_ns=1900][T0xab][TIMING] trace: [STRACE] v=1 pid=77 tid=171 inv=5 hid=c0ffee depth=0 \
+                 name=chip.run ts=1000 dur=900",
+            ]
+        );
+    }
+
+    #[test]
+    fn children_come_before_parents_that_end_at_the_same_nanosecond() {
+        let spans = [
+            span(names::BIND, Track::HOST, 10, 90, 0),
+            span(names::BIND_ARGS, Track::HOST, 20, 80, 3),
+            span(names::CHIP_RUN, Track::HOST, 0, 100, 1),
+        ];
+        let names: Vec<String> = lines(&mut Strace::new(true), &drained(&spans))
+            .iter()
+            .map(|line| line.split("name=").nth(1).unwrap().split(' ').next().unwrap().to_owned())
+            .collect();
+        assert_eq!(names, ["chip.run.bind.args", "chip.run.bind", "chip.run"]);
+    }
+
+    #[test]
+    fn a_launch_waits_for_its_root_over_several_drains() {
+        let mut strace = Strace::new(true);
+        let early = [span(names::H2D, Track::HOST, 1, 2, 3)];
+        assert_eq!(lines(&mut strace, &drained(&early)), [""; 0]);
+        let root = [span(names::CHIP_RUN, Track::HOST, 0, 9, 0xf)];
+        let written = lines(&mut strace, &drained(&root));
+        assert_eq!(written.len(), 2);
+        assert!(written.iter().all(|line| line.contains(" inv=5 hid=f ")), "{written:?}");
+    }
+
+    #[test]
+    fn launches_that_lost_their_root_are_written_without_hid_and_do_not_pile_up() {
+        let mut strace = Strace::new(true);
+        let orphans: Vec<SpanRecord> = (1..=MAX_PENDING as u32 + 2)
+            .map(|invocation| SpanRecord { invocation, ..span(names::H2D, Track::HOST, 1, 2, 3) })
+            .collect();
+        let written = lines(&mut strace, &drained(&orphans));
+        assert_eq!(written.len(), 2);
+        assert!(written[0].contains(" inv=1 hid=0 ") && written[1].contains(" inv=2 hid=0 "), "{written:?}");
+        assert_eq!(strace.pending.len(), MAX_PENDING);
+    }
+
+    #[test]
+    fn the_clock_is_anchored_once_for_each_process() {
+        let mut strace = Strace::new(true);
+        let mut anchors = |pid| {
+            let mut out = String::new();
+            strace.write(&Drained { pid, ..Drained::default() }, &mut out);
+            out
+        };
+        let first = anchors(1);
+        let (mono, wall) = (clock::monotonic_ns(), clock::wall_ns());
+        assert_eq!(anchors(1), "");
+        assert!(anchors(2).contains("[CLOCK_ANCHOR] v=1 pid=2 mono_ns="));
+        let value = |key: &str| -> u64 {
+            let text = first.split(key).nth(1).unwrap();
+            text[..text.find(|c: char| !c.is_ascii_digit()).unwrap()].parse().unwrap()
+        };
+        assert!(first.starts_with("[mono_ns=") && first.ends_with('\n'), "{first}");
+        assert!(first.contains("][T0x1][TIMING] trace: [CLOCK_ANCHOR] v=1 pid=1 mono_ns="), "{first}");
+        // Both clocks were read before ours; an hour allows for any pause and still tells one clock from the other.
+        assert!(mono - value(" mono_ns=") < 3_600_000_000_000);
+        assert!(wall - value("wall_ns=") < 3_600_000_000_000);
+    }
+
+    #[test]
+    fn device_spans_can_be_left_out() {
+        let spans = [
+            span(names::DEVICE_WALL, Track::DEVICE, 1, 3, 0),
+            span(names::RUNNER_RUN, Track::HOST, 1, 4, 0),
+            span(names::CHIP_RUN, Track::HOST, 0, 9, 0),
+        ];
+        let written = lines(&mut Strace::new(false), &drained(&spans));
+        assert_eq!(written.len(), 2);
+        assert!(written.iter().all(|line| !line.contains("clk=dev")), "{written:?}");
+    }
+
+    #[test]
+    fn lost_spans_are_reported() {
+        let lost = Drained { spans: vec![], dropped: 12, pid: PID };
+        let written = lines(&mut Strace::new(true), &lost);
+        assert_eq!(written.len(), 1);
+        assert!(
+            written[0].ends_with("][T0x4d][WARN] trace: 12 spans were lost because a trace buffer was full"),
+            "{written:?}"
+        );
+    }
+
+    #[test]
+    fn names_cannot_break_the_line() {
+        let encoded = |text: &str| {
+            let mut out = String::new();
+            encode(text, &mut out);
+            out
+        };
+        assert_eq!(encoded("a b=c%\n[ä]~"), "a%20b%3Dc%25%0A%5B%C3%A4%5D%7E");
+        assert_eq!(encoded(&"x".repeat(MAX_VALUE)), "x".repeat(MAX_VALUE));
+        assert_eq!(encoded(&"x".repeat(MAX_VALUE + 1)), "x".repeat(MAX_VALUE) + "~");
+        let name = intern("strace test");
+        let written = lines(&mut Strace::new(true), &drained(&[span(name, Track::HOST, 1, 2, 3)]));
+        assert!(written[0].contains(" name=strace%20test ts=1 dur=2"), "{written:?}");
+    }
+}

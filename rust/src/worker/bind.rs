@@ -4,6 +4,7 @@
 //! launch. Texts are made only when something is wrong.
 
 use super::error::WorkerError;
+use super::mismatch::{Expected, parameter, wrong_count};
 use super::scalar;
 use super::value::{HostTensor, Value};
 use crate::arena::{Arena, Buffer, BufferState, GRANULE, Owner};
@@ -155,16 +156,7 @@ impl Bound {
             return Err(expected
                 .value(format!("Unsupported tensor dtype {dtype}: it can be stored, but no program can use it")));
         }
-        for (axis, (dim, &extent)) in expected.dims.iter().zip(shape.iter()).enumerate() {
-            if let Dim::Symbol(symbol) = dim {
-                match &mut self.symbols[*symbol as usize] {
-                    Some((known, first)) if *known != extent => {
-                        return Err(expected.wrong_symbol(*symbol, axis, extent, *known, *first));
-                    }
-                    slot => _ = slot.get_or_insert((extent, expected.index)),
-                }
-            }
-        }
+        self.bind_symbols(expected, shape)?;
         let bytes = shape.elements().and_then(|elements| elements.checked_mul(dtype.size() as u64));
         let bytes = bytes.filter(|&bytes| bytes <= isize::MAX as u64);
         let bytes =
@@ -173,50 +165,67 @@ impl Bound {
             let fix = "Zero-sized tensors cannot be passed: skip the launch where there is nothing to do";
             return Err(expected.value(format!("the tensor of shape {shape} has no elements. {fix}")));
         }
-        let written = expected.direction != Direction::In;
-        let data = match arg {
+        let (occupied, data) = match arg {
             Value::Resident { buffer, .. } => {
-                check_owner(buffer, owner, || expected.what())?;
-                if bytes > buffer.bytes() {
-                    let text = format!(
-                        "a {dtype} view of shape {shape} needs {bytes} bytes and exceeds the {}-byte backing of {buffer}",
-                        buffer.bytes()
-                    );
-                    return Err(expected.value(text));
-                }
-                // Also of an output: a kernel may leave parts of it alone.
-                arena.clear_stale(buffer);
-                arena.pointer(buffer)
+                let data = place_resident(expected, buffer, bytes, arena, owner)?;
+                (data, data)
             }
             Value::Host(tensor) => {
-                if written && !tensor.writable {
-                    let fix = "Pass a writable tensor, for example a copy";
-                    return Err(
-                        expected.value(format!("the program writes it, but the host tensor is read-only. {fix}"))
-                    );
-                }
-                let (tensor_index, offset) = (self.tensors.len() as u32, self.staging_bytes);
-                let staged = Staged {
-                    host: tensor.data,
-                    bytes,
-                    offset,
-                    tensor: tensor_index,
-                    param: expected.index,
-                    direction: expected.direction,
-                };
-                self.staged.push(staged);
-                // Adding cannot overflow: each tensor is memory of this process or at most half of its address space, and
-                // a sum that large does not fit the arena anyway.
-                self.staging_bytes = self.staging_bytes.saturating_add(staging_size(bytes, arena.is_poisoned()));
-                tensor.data
+                self.stage(expected, tensor, bytes, arena.is_poisoned())?;
+                (tensor.data, ptr::null_mut())
             }
-            _ => unreachable!("scalars were refused"),
+            Value::Int(_) | Value::Float(_) | Value::Bool(_) => unreachable!("scalars were refused"),
         };
-        let start = data as usize;
-        self.ranges.push(Range { start, end: start.saturating_add(bytes as usize), param: expected.index, written });
-        let data = if matches!(arg, Value::Host(_)) { ptr::null_mut() } else { data };
+        let (start, written) = (occupied as usize, expected.is_written());
+        let end = start.saturating_add(bytes as usize);
+        self.ranges.push(Range { start, end, param: expected.index, written });
         self.tensors.push(TensorArg { data, shape: *shape });
         Ok(())
+    }
+
+    /// Equal symbols have equal extents in one launch.
+    fn bind_symbols(&mut self, expected: &Expected<'_>, shape: &Shape) -> Result<(), WorkerError> {
+        for (axis, (dim, &extent)) in expected.dims.iter().zip(shape.iter()).enumerate() {
+            let Dim::Symbol(symbol) = *dim else { continue };
+            match &mut self.symbols[symbol as usize] {
+                Some((known, first)) if *known != extent => {
+                    return Err(expected.wrong_symbol(symbol, axis, extent, *known, *first));
+                }
+                slot => _ = slot.get_or_insert((extent, expected.index)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a host tensor its place in the staging memory.
+    fn stage(
+        &mut self,
+        expected: &Expected<'_>,
+        host: &HostTensor,
+        bytes: u64,
+        poison: bool,
+    ) -> Result<(), WorkerError> {
+        if expected.is_written() && !host.writable {
+            let fix = "Pass a writable tensor, for example a copy";
+            return Err(expected.value(format!("the program writes it, but the host tensor is read-only. {fix}")));
+        }
+        self.staged.push(Staged {
+            host: host.data,
+            bytes,
+            offset: self.staging_bytes,
+            tensor: self.tensors.len() as u32,
+            param: expected.index,
+            direction: expected.direction,
+        });
+        // A sum that saturates is larger than any arena, so it is refused there.
+        self.staging_bytes = self.staging_bytes.saturating_add(staging_size(bytes, poison));
+        Ok(())
+    }
+
+    /// Bytes of the host tensors whose direction is not `except`, or `None` where there are no such tensors.
+    pub fn copied(&self, except: Direction) -> Option<u64> {
+        let copied = self.staged.iter().filter(|staged| staged.direction != except);
+        copied.map(|staged| staged.bytes).reduce(|sum, bytes| sum + bytes)
     }
 
     /// A tensor that the program writes may overlap no other argument. Sorting keeps this near linear: 142 arguments that
@@ -240,6 +249,24 @@ impl Bound {
         }
         Ok(())
     }
+}
+
+/// Where a resident tensor lies, if this worker may use it.
+fn place_resident(
+    expected: &Expected<'_>,
+    buffer: &Arc<Buffer>,
+    bytes: u64,
+    arena: &mut Arena,
+    owner: &Arc<Owner>,
+) -> Result<*mut u8, WorkerError> {
+    check_owner(buffer, owner, || expected.what())?;
+    if bytes > buffer.bytes() {
+        let backing = buffer.bytes();
+        return Err(expected.value(format!("a view of {bytes} bytes exceeds the {backing}-byte backing of {buffer}")));
+    }
+    // Also of an output: a program may leave parts of it alone.
+    arena.clear_stale(buffer);
+    Ok(arena.pointer(buffer))
 }
 
 /// Bytes of staging memory for a host tensor. In poison mode the rest of the last granule and one more are a guard.
@@ -280,16 +307,6 @@ fn bind_scalar(
     }
 }
 
-fn parameter(program: &Program, param: &Param) -> String {
-    format!("Parameter '{}' of '{}'", param.name, program.name)
-}
-
-fn wrong_count(program: &Program, got: usize) -> WorkerError {
-    let names: Vec<_> = program.params.iter().map(|param| format!("'{}'", param.name)).collect();
-    let (program, expected) = (program.name.clone(), program.params.len());
-    WorkerError::ArgumentCount { program, expected, got, parameters: names.join(", ") }
-}
-
 fn overlap(program: &Program, a: Range, b: Range) -> WorkerError {
     let (written, other) = if a.written { (a, b) } else { (b, a) };
     let [written, other] = [written, other].map(|range| &program.params[range.param as usize]);
@@ -298,89 +315,4 @@ fn overlap(program: &Program, a: Range, b: Range) -> WorkerError {
         parameter(program, written),
         other.name
     ))
-}
-
-/// A tensor parameter, for messages.
-struct Expected<'a> {
-    program: &'a Program,
-    param: &'a Param,
-    index: u32,
-    dtype: DType,
-    dims: &'a [Dim],
-    direction: Direction,
-}
-
-impl Expected<'_> {
-    fn what(&self) -> String {
-        parameter(self.program, self.param)
-    }
-
-    /// The declared shape as Python would print it, with the names of symbols: `(M, 1024)`.
-    fn shape(&self) -> String {
-        let mut text = String::from("(");
-        for (axis, dim) in self.dims.iter().enumerate() {
-            text += if axis > 0 { ", " } else { "" };
-            match dim {
-                Dim::Const(extent) => text += &extent.to_string(),
-                Dim::Symbol(symbol) => text += &self.program.symbols[*symbol as usize],
-            }
-        }
-        text + if self.dims.len() == 1 { ",)" } else { ")" }
-    }
-
-    fn value(&self, text: String) -> WorkerError {
-        WorkerError::ArgumentValue(format!("{}: {text}", self.what()))
-    }
-
-    fn no_tensor(&self, arg: &Value<'_>) -> WorkerError {
-        let got = match arg {
-            Value::Int(value) => format!("the int {value}"),
-            Value::Float(value) => format!("the float {value}"),
-            _ => "a bool".into(),
-        };
-        let (what, dtype, shape) = (self.what(), self.dtype, self.shape());
-        WorkerError::ArgumentType(format!(
-            "{what} expects a {dtype} tensor of shape {shape}, got {got}. Pass a torch.Tensor or a DeviceTensor"
-        ))
-    }
-
-    fn wrong_dtype(&self, got: DType) -> WorkerError {
-        let (what, dtype) = (self.what(), self.dtype);
-        let fix = match self.direction {
-            Direction::In => format!("Convert it with .to(torch.{})", dtype.torch_name()),
-            _ => format!("Allocate it as torch.{}", dtype.torch_name()),
-        };
-        WorkerError::ArgumentType(format!(
-            "{what} expects dtype {dtype} (torch.{}), got {got} (torch.{}). {fix}",
-            dtype.torch_name(),
-            got.torch_name()
-        ))
-    }
-
-    fn wrong_shape(&self, got: &Shape) -> WorkerError {
-        let (what, shape) = (self.what(), self.shape());
-        let detail = if got.len() == self.dims.len() {
-            let differs = |(axis, dim): (usize, &Dim)| match dim {
-                Dim::Const(extent) if *extent != got[axis] => Some((axis, *extent)),
-                _ => None,
-            };
-            let (axis, extent) = self.dims.iter().enumerate().find_map(differs).unwrap_or_default();
-            format!("Axis {axis} must be {extent}, not {}", got[axis])
-        } else {
-            format!(
-                "It must have {} axes, not {}; .reshape() it where that is what you mean",
-                self.dims.len(),
-                got.len()
-            )
-        };
-        WorkerError::ArgumentType(format!("{what} expects shape {shape}, got {got}. {detail}"))
-    }
-
-    fn wrong_symbol(&self, symbol: u32, axis: usize, got: u64, known: u64, first: u32) -> WorkerError {
-        let name = &self.program.symbols[symbol as usize];
-        let first = &self.program.params[first as usize].name;
-        self.value(format!(
-            "axis {axis} is {got}, but {name} is {known} in this launch (said by parameter '{first}'). Pass tensors that agree on {name}"
-        ))
-    }
 }

@@ -54,10 +54,7 @@ impl Session<'_> {
         let bind_args = trace::span(names::BIND_ARGS, invocation, args.len() as u64);
         open.registry.entries[cid].bound.bind(program, args, &mut open.arena, owner)?;
         drop(bind_args);
-        if open.registry.entries[cid].grow_staging(&mut open.arena).is_err() {
-            open.reclaim();
-            open.registry.entries[cid].grow_staging(&mut open.arena)?;
-        }
+        open.grow_staging(cid)?;
         let Open { device, arena, registry, workspace } = open;
         let entry = &mut registry.entries[cid];
         // SAFETY: the caller vouches for the host tensors.
@@ -131,6 +128,8 @@ impl Registered {
     /// The bound host tensors are valid for reads.
     unsafe fn copy_in(&mut self, device: &dyn Device, arena: &mut Arena, tally: &Tally, invocation: u32) {
         let Some(staging) = &self.staging else { return };
+        let copies = self.bound.copied(Direction::Out);
+        let _copies = copies.map(|bytes| trace::span(names::H2D, invocation, bytes));
         for staged in &self.bound.staged {
             let target = arena.chunk_pointer(staging).wrapping_add(staged.offset as usize);
             self.bound.tensors[staged.tensor as usize].data = target;
@@ -143,13 +142,13 @@ impl Registered {
                 // SAFETY: the caller vouches for the host side; the device side is memory of the registration, and as
                 // large as the tensor. Staging memory is no host tensor of anybody, so they do not overlap.
                 unsafe { device.copy_in(target, staged.host, staged.bytes as usize) };
-                tally.h2d_bytes.add(staged.bytes);
             }
             if arena.is_poisoned() {
                 let (offset, bytes) = guard_of(staged);
                 arena.fill_chunk(staging, offset, bytes, GUARD);
             }
         }
+        tally.h2d_bytes.add(copies.unwrap_or(0));
     }
 
     /// Copies what the program wrote back to the host tensors.
@@ -157,13 +156,15 @@ impl Registered {
     /// # Safety
     /// The bound host tensors that the program writes are valid for writes.
     unsafe fn copy_out(&self, device: &dyn Device, tally: &Tally, invocation: u32) {
+        let Some(bytes) = self.bound.copied(Direction::In) else { return };
+        let _copies = trace::span(names::D2H, invocation, bytes);
         for staged in self.bound.staged.iter().filter(|staged| staged.direction != Direction::In) {
             let _copy = trace::span(self.spans[staged.param as usize].1, invocation, staged.bytes);
             let source = self.bound.tensors[staged.tensor as usize].data;
             // SAFETY: as for the copy in; the tensor was checked to be writable.
             unsafe { device.copy_out(staged.host, source, staged.bytes as usize) };
-            tally.d2h_bytes.add(staged.bytes);
         }
+        tally.d2h_bytes.add(bytes);
     }
 
     /// Poison mode: whether the program wrote behind the end of a staged tensor.

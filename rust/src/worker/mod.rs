@@ -1,13 +1,14 @@
 //! A worker: one opened device with its memory and its registrations.
 //!
-//! | file        | what it holds                                                                    |
-//! |-------------|----------------------------------------------------------------------------------|
-//! | `memory`    | the user's memory: allocate, free, copy                                           |
-//! | `register`  | programs made ready, once, keyed by content                                       |
-//! | `bind`      | the one validator of arguments; `scalar` narrows numbers, `value` is what comes in |
-//! | `launch`    | bind, copies in, the device's work, copies out; `workspace` lends memory           |
-//! | `close`     | the end, in the order that the contract sets                                      |
-//! | `fork`      | a forked child gets an error instead of a hang                                    |
+//! | file        | what it holds                                                                       |
+//! |-------------|-------------------------------------------------------------------------------------|
+//! | `memory`    | the user's memory: allocate, free, copy                                             |
+//! | `register`  | programs made ready, once, keyed by content                                         |
+//! | `value`     | what a launch is given                                                              |
+//! | `bind`      | the one validator of arguments; `scalar` narrows numbers, `mismatch` words refusals |
+//! | `launch`    | bind, copies in, the device's work, copies out; `workspace` lends memory            |
+//! | `close`     | the end, in the order that the contract sets                                        |
+//! | `fork`      | a forked child gets an error instead of a hang                                      |
 //!
 //! One mutex keeps everything apart that happens on a worker; nothing that two workers share is locked on the way of a
 //! launch. A finer lock would let a second thread allocate while the device works, but then freeing a buffer that a
@@ -20,6 +21,7 @@ mod error;
 mod fork;
 mod launch;
 mod memory;
+mod mismatch;
 mod register;
 mod scalar;
 mod value;

@@ -3,7 +3,7 @@
 use super::bind::Bound;
 use super::error::WorkerError;
 use super::{Open, Session};
-use crate::arena::{Arena, Chunk, Owner, Purpose};
+use crate::arena::{Arena, ArenaError, Chunk, Owner, Purpose};
 use crate::device::Executable;
 use crate::error::Result;
 use crate::id::WorkerId;
@@ -70,22 +70,27 @@ pub(super) struct Registered {
 }
 
 impl Registered {
-    /// Makes the staging memory large enough for the bound arguments. Its contents do not survive.
-    pub fn grow_staging(&mut self, arena: &mut Arena) -> Result<()> {
-        let needed = self.bound.staging_bytes;
-        if needed <= self.staging.as_ref().map_or(0, Chunk::bytes) {
-            return Ok(());
-        }
-        self.release_staging(arena);
-        // A quarter more, so that a batch which grows row by row does not grow the staging memory each time.
-        let roomy = arena.reserve(needed.saturating_add(needed / 4), Purpose::Staging);
-        self.staging = Some(roomy.or_else(|_| arena.reserve(needed, Purpose::Staging))?);
-        Ok(())
-    }
-
     /// Gives the staging memory back.
     pub fn release_staging(&mut self, arena: &mut Arena) {
         self.staging.take().into_iter().for_each(|chunk| arena.release(chunk));
+    }
+}
+
+impl Open {
+    /// Makes the staging memory of a registration large enough for its bound arguments. Its contents do not survive.
+    pub(super) fn grow_staging(&mut self, cid: usize) -> Result<(), ArenaError> {
+        let entry = &mut self.registry.entries[cid];
+        let needed = entry.bound.staging_bytes;
+        if needed <= entry.staging.as_ref().map_or(0, Chunk::bytes) {
+            return Ok(());
+        }
+        entry.release_staging(&mut self.arena);
+        // A quarter more, so that a batch which grows row by row does not grow the staging memory each time.
+        let roomy = needed.saturating_add(needed / 4);
+        let take = |arena: &mut Arena, bytes| arena.reserve(bytes, Purpose::Staging);
+        let chunk = self.with_reclaim(|arena| take(arena, roomy).or_else(|_| take(arena, needed)))?;
+        self.registry.entries[cid].staging = Some(chunk);
+        Ok(())
     }
 }
 

@@ -2,8 +2,7 @@
 
 use super::lane::Bound;
 use super::{BinaryFn, Conversion, ReduceFn, UnaryFn};
-use crate::dtype::DType;
-use crate::program::Rounding;
+use crate::dtype::{DType, Rounding};
 
 /// One instruction of a pass. Operands are byte offsets into the frame (see [`super::frame`]): of an entry where the
 /// operand is memory, of a word where it is a scalar, of an accumulator where it is a reduction.

@@ -5,10 +5,9 @@ use super::compile::{Reduction, RowOp};
 use super::frame::{Accumulator, Entry};
 use super::lane::{self, Bound};
 use super::{BinaryFn, Conversion, ReduceFn, UnaryFn};
-use crate::dtype::DType;
+use crate::dtype::{DType, Rounding};
 use crate::kernels::convert;
 use crate::kernels::simd::Simd;
-use crate::program::Rounding;
 
 /// Does the body for `i` in `0..N` with `i` constant, so that the accumulator is never indexed by a variable: that would
 /// put it into memory for good.

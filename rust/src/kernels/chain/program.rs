@@ -11,8 +11,7 @@
 //! A chain whose arithmetic is in a 16-bit float type rounds after each operation with [`Conversion::RoundF16`] or
 //! [`Conversion::RoundBF16`]; the lowering puts those in.
 
-use crate::dtype::DType;
-use crate::program::Rounding;
+use crate::dtype::{DType, Rounding};
 
 /// What to do for each row.
 #[derive(Clone, PartialEq, Debug, Default)]

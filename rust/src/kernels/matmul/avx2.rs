@@ -4,7 +4,7 @@
 
 use super::finish::finish as finish_one_by_one;
 use super::pack::{self, pack};
-use super::tile::{End, Finish, Kernels, Out, PackFn, Plain, Start, Tile, TileFn};
+use super::tile::{End, Family, Finish, InPlace, Kernels, Out, PackFn, Start, Tile, TileFn, Wide};
 use crate::dtype::DType;
 use std::arch::x86_64::*;
 
@@ -164,40 +164,48 @@ static F16_PACKED: [TileFn; MR] = tiles::<F16, true>();
 static BF16_PACKED: [TileFn; MR] = tiles::<BF16, true>();
 static PAIRS: [TileFn; MR] = [pairs::<1>, pairs::<2>, pairs::<3>, pairs::<4>, pairs::<5>, pairs::<6>];
 
-/// The same kernels work on B packed and in place.
-const fn float(b_lane: usize, pack_a: PackFn, pack_b: PackFn, tiles: &'static [TileFn]) -> Kernels {
-    let plain = Plain {
-        pack_a,
-        wide: tiles,
-        tall: &[],
-        tall_cols: NR,
-        masks: false,
-        rows_below: MR + 1,
-        bytes_up_to: 256 << 10,
-    };
-    Kernels {
-        mr: MR,
+const fn float(b_lane: usize, pack_a: PackFn, pack_b: PackFn, tiles: &'static [TileFn]) -> Family {
+    Family {
         nr: NR,
         k_group: 1,
         b_lane,
         header: 0,
         pack_a,
         pack_b,
-        packed: tiles,
-        exact: None,
+        tiles,
+        tall: &[],
+        tall_up_to: 0,
         strided: None,
-        plain: Some(plain),
+        exact: None,
     }
 }
 
-static F32_KERNELS: Kernels =
-    Kernels { strided: Some(&F32_STRIDED), ..float(4, pack::<pack::Copy32>, pack::<pack::Copy32>, &F32_PACKED) };
-static F16_KERNELS: Kernels = float(2, pack::<pack::WidenF16>, pack::<pack::Copy16>, &F16_PACKED);
-static BF16_KERNELS: Kernels = float(2, pack::<pack::WidenBf16>, pack::<pack::Copy16>, &BF16_PACKED);
+const fn in_place(family: Family, bytes_up_to: usize) -> Option<InPlace> {
+    Some(InPlace { family, rows_below: MR + 1, bytes_up_to, masks: false, stream: &[] })
+}
+
+/// From three tiles of rows on, widening B once costs less than widening it for each.
+const fn wide(pack: PackFn) -> Option<Wide> {
+    Some(Wide { family: float(4, pack, pack, &F32_PACKED), rows_from: 2 * MR + 1 })
+}
+
+const F32_FAMILY: Family =
+    Family { strided: Some(&F32_STRIDED), ..float(4, pack::<pack::Copy32>, pack::<pack::Copy32>, &F32_PACKED) };
+const F16_FAMILY: Family = float(2, pack::<pack::WidenF16>, pack::<pack::Copy16>, &F16_PACKED);
+const BF16_FAMILY: Family = float(2, pack::<pack::WidenBf16>, pack::<pack::Copy16>, &BF16_PACKED);
+
+static F32_KERNELS: Kernels = Kernels { packed: F32_FAMILY, in_place: in_place(F32_FAMILY, 256 << 10), wide: None };
+static F16_KERNELS: Kernels =
+    Kernels { packed: F16_FAMILY, in_place: in_place(F16_FAMILY, 0), wide: wide(pack::<pack::WidenF16>) };
+static BF16_KERNELS: Kernels =
+    Kernels { packed: BF16_FAMILY, in_place: in_place(BF16_FAMILY, 0), wide: wide(pack::<pack::WidenBf16>) };
 
 /// INT8, also for AVX-512 processors without VNNI.
-pub(super) static I8_KERNELS: Kernels =
-    Kernels { k_group: 2, plain: None, ..float(4, pack::<pack::PairsI8>, pack::<pack::PairsI8>, &PAIRS) };
+pub(super) static I8_KERNELS: Kernels = Kernels {
+    packed: Family { k_group: 2, ..float(4, pack::<pack::PairsI8>, pack::<pack::PairsI8>, &PAIRS) },
+    in_place: None,
+    wide: None,
+};
 
 /// The kernels for operands of type `dtype`. The caller holds an [`super::Isa::Avx2`].
 pub(super) fn kernels(dtype: DType) -> Option<&'static Kernels> {

@@ -5,8 +5,9 @@
 #![allow(unsafe_code)] // intrinsics on addresses
 #![allow(clippy::needless_range_loop)] // the loops are about row and vector numbers
 
+use super::avx512_stream::{BF16_STREAM, F16_STREAM, F32_STREAM};
 use super::pack_avx512::{form, pack};
-use super::tile::{End, Finish, Kernels, Out, Plain, Start, Tile, TileFn};
+use super::tile::{End, Family, Finish, InPlace, Kernels, Out, Start, Tile, TileFn, Wide};
 use crate::dtype::DType;
 use std::arch::x86_64::*;
 
@@ -18,9 +19,9 @@ pub(super) const MR: usize = 8;
 const TALL: usize = 16;
 
 /// How an element of B becomes a binary32: const parameters of [`tile`].
-const F32: u8 = 0;
-const F16: u8 = 1;
-const BF16: u8 = 2;
+pub(super) const F32: u8 = 0;
+pub(super) const F16: u8 = 1;
+pub(super) const BF16: u8 = 2;
 
 /// The lanes that exist of each vector of a tile.
 #[inline]
@@ -32,7 +33,7 @@ pub(super) fn masks<const NV: usize>(cols: usize) -> [__mmask16; NV] {
 /// Safety: 16 elements from `b` on, as far as the mask has them, may be read.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn load<const B: u8>(b: *const u8, mask: __mmask16) -> __m512 {
+pub(super) unsafe fn load<const B: u8>(b: *const u8, mask: __mmask16) -> __m512 {
     // SAFETY: the caller's promise.
     unsafe {
         match B {
@@ -93,20 +94,32 @@ pub(super) fn touch<const ROWS: usize>(end: &End) {
     }
 }
 
-/// Safety: a carry has `ROWS * NV` vectors.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+// The next three are always inlined, since accumulators that cross a call go through memory: 180 cycles per tile. Such a
+// function cannot name its features, so its intrinsics are unsafe calls.
+
+/// The accumulators of a tile.
+///
+/// Safety: a carry has `ROWS * NV` vectors, and the caller has AVX-512.
+#[inline(always)]
 pub(super) unsafe fn start<const ROWS: usize, const NV: usize>(start: Start) -> [[__m512; NV]; ROWS] {
-    match start {
-        // SAFETY: the caller's promise.
-        Start::Carry(from) => unsafe { from.cast::<[[__m512; NV]; ROWS]>().read_unaligned() },
-        Start::Zero | Start::Columns(_) => [[_mm512_setzero_ps(); NV]; ROWS],
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut acc = [[_mm512_setzero_ps(); NV]; ROWS];
+        if let Start::Carry(from) = start {
+            for i in 0..ROWS {
+                for v in 0..NV {
+                    acc[i][v] = _mm512_loadu_ps(from.add((i * NV + v) * 64).cast());
+                }
+            }
+        }
+        acc
     }
 }
 
-/// Safety: a carry has `ROWS * NV` vectors; otherwise the addresses are valid where the masks say so.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+/// Stores the accumulators of a tile, or finishes them.
+///
+/// Safety: a carry has `ROWS * NV` vectors; otherwise the addresses are valid where the masks say so. The caller has AVX-512.
+#[inline(always)]
 pub(super) unsafe fn end<const ROWS: usize, const NV: usize>(
     end: &End,
     acc: [[__m512; NV]; ROWS],
@@ -115,24 +128,31 @@ pub(super) unsafe fn end<const ROWS: usize, const NV: usize>(
     // SAFETY: the caller's promise.
     unsafe {
         match end {
-            End::Carry(to) => to.cast::<[[__m512; NV]; ROWS]>().write_unaligned(acc),
+            End::Carry(to) => {
+                for i in 0..ROWS {
+                    for v in 0..NV {
+                        _mm512_storeu_ps(to.add((i * NV + v) * 64).cast(), acc[i][v]);
+                    }
+                }
+            }
             End::Finish(f) => finish(f, acc, masks),
         }
     }
 }
 
-/// Adds, rounds and stores. Safety: as [`end`].
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn finish<const ROWS: usize, const NV: usize>(
+/// Adds, rounds and stores.
+///
+/// Safety: as [`end`].
+#[inline(always)]
+pub(super) unsafe fn finish<const ROWS: usize, const NV: usize>(
     f: &Finish,
     mut acc: [[__m512; NV]; ROWS],
     masks: [__mmask16; NV],
 ) {
-    // One form of NaN: which of several NaN operands an instruction passes on differs between instruction sets.
-    let nan = _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc0_0000));
     // SAFETY: the caller's promise.
     unsafe {
+        // One form of NaN: which of several NaN operands an instruction passes on differs between instruction sets.
+        let nan = _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc0_0000));
         if !f.acc.is_null() {
             for i in 0..ROWS {
                 for v in 0..NV {
@@ -215,54 +235,77 @@ static F16_PACKED: [TileFn; MR] = wide::<F16, true>();
 static F16_TALL: [TileFn; TALL] = tall::<F16, true>();
 static BF16_PACKED: [TileFn; MR] = wide::<BF16, true>();
 
-const PLAIN: Plain = Plain {
-    pack_a: pack::<{ form::COPY32 }>,
-    wide: &F32_PACKED,
-    tall: &F32_TALL,
-    tall_cols: TALL,
-    masks: true,
-    rows_below: TALL + 1,
-    bytes_up_to: 256 << 10,
-};
-
-static F32_KERNELS: Kernels = Kernels {
-    mr: MR,
+const F32_FAMILY: Family = Family {
     nr: NR,
     k_group: 1,
     b_lane: 4,
     header: 0,
     pack_a: pack::<{ form::COPY32 }>,
     pack_b: pack::<{ form::COPY32 }>,
-    packed: &F32_PACKED,
-    exact: None,
+    tiles: &F32_PACKED,
+    tall: &F32_TALL,
+    tall_up_to: 0,
     strided: Some(&F32_STRIDED),
-    plain: Some(PLAIN),
+    exact: None,
+};
+
+/// Tall tiles convert half as often for each multiply-add as 8x32 tiles: 98 % of the limit, not 85. Above, converting the
+/// panel once and reading FP32 is faster still.
+const F16_TALL_UP_TO: usize = 64;
+
+const F16_FAMILY: Family = Family {
+    b_lane: 2,
+    pack_a: pack::<{ form::WIDEN_F16 }>,
+    pack_b: pack::<{ form::COPY16 }>,
+    tiles: &F16_PACKED,
+    tall: &F16_TALL,
+    tall_up_to: F16_TALL_UP_TO,
+    strided: None,
+    ..F32_FAMILY
+};
+
+/// FP16 as FP32.
+const F16_WIDE: Family =
+    Family { pack_a: pack::<{ form::WIDEN_F16 }>, pack_b: pack::<{ form::WIDEN_F16 }>, strided: None, ..F32_FAMILY };
+
+const BF16_FAMILY: Family = Family {
+    b_lane: 2,
+    pack_a: pack::<{ form::WIDEN_BF16 }>,
+    pack_b: pack::<{ form::COPY16 }>,
+    tiles: &BF16_PACKED,
+    tall: &[],
+    tall_up_to: 0,
+    strided: None,
+    ..F32_FAMILY
+};
+
+static F32_KERNELS: Kernels = Kernels {
+    packed: F32_FAMILY,
+    in_place: Some(InPlace {
+        family: F32_FAMILY,
+        rows_below: TALL + 1,
+        bytes_up_to: 256 << 10,
+        masks: true,
+        stream: &F32_STREAM,
+    }),
+    wide: None,
 };
 
 static F16_KERNELS: Kernels = Kernels {
-    mr: MR,
-    nr: NR,
-    k_group: 1,
-    b_lane: 2,
-    header: 0,
-    pack_a: pack::<{ form::WIDEN_F16 }>,
-    pack_b: pack::<{ form::COPY16 }>,
-    packed: &F16_PACKED,
-    exact: None,
-    strided: None,
-    plain: Some(Plain { pack_a: pack::<{ form::WIDEN_F16 }>, wide: &F16_PACKED, tall: &F16_TALL, ..PLAIN }),
+    packed: F16_FAMILY,
+    in_place: Some(InPlace {
+        family: F16_FAMILY,
+        rows_below: TALL + 1,
+        bytes_up_to: 0,
+        masks: true,
+        stream: &F16_STREAM,
+    }),
+    wide: Some(Wide { family: F16_WIDE, rows_from: F16_TALL_UP_TO + 1 }),
 };
 
-/// BF16 in place, for so few rows that memory is the limit; packed, the kernels of [`super::avx512_dot`] do it
-/// at twice the speed.
-pub(super) const BF16_PLAIN: Plain = Plain {
-    pack_a: pack::<{ form::WIDEN_BF16 }>,
-    wide: &BF16_PACKED,
-    tall: &[],
-    rows_below: 3,
-    bytes_up_to: 0,
-    ..PLAIN
-};
+/// BF16 in place, for so few rows that memory is the limit; packed, the kernels of [`super::avx512_dot`] do it at twice the speed.
+pub(super) const BF16_IN_PLACE: InPlace =
+    InPlace { family: BF16_FAMILY, rows_below: 5, bytes_up_to: 0, masks: true, stream: &BF16_STREAM };
 
 /// The kernels for operands of type `dtype`. The caller holds an [`super::Isa::Avx512`].
 pub(super) fn kernels(dtype: DType) -> Option<&'static Kernels> {

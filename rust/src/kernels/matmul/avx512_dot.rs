@@ -2,9 +2,9 @@
 #![allow(unsafe_code)] // intrinsics on addresses
 #![allow(clippy::needless_range_loop)] // the loops are about row and vector numbers
 
-use super::avx512::{BF16_PLAIN, MR, NR, end, masks, rows, start, touch};
+use super::avx512::{BF16_IN_PLACE, MR, NR, end, masks, rows, start, touch};
 use super::pack_avx512::{form, pack};
-use super::tile::{End, Finish, Kernels, Start, Tile, TileFn};
+use super::tile::{End, Family, Finish, Kernels, Start, Tile, TileFn};
 use std::arch::x86_64::*;
 use std::sync::OnceLock;
 
@@ -72,11 +72,16 @@ unsafe fn quads<const ROWS: usize, const NV: usize>(t: &Tile) {
     // SAFETY: as in `dot`.
     unsafe {
         touch::<ROWS>(&t.end);
-        let mut acc = match t.start {
-            Start::Zero => [[_mm512_setzero_si512(); NV]; ROWS],
-            Start::Columns(from) => [from.cast::<[__m512i; NV]>().read_unaligned(); ROWS],
-            Start::Carry(from) => from.cast::<[[__m512i; NV]; ROWS]>().read_unaligned(),
-        };
+        let mut acc = [[_mm512_setzero_si512(); NV]; ROWS];
+        for i in 0..ROWS {
+            for v in 0..NV {
+                match t.start {
+                    Start::Zero => {}
+                    Start::Columns(from) => acc[i][v] = _mm512_loadu_si512(from.add(v * 64).cast()),
+                    Start::Carry(from) => acc[i][v] = _mm512_loadu_si512(from.add((i * NV + v) * 64).cast()),
+                }
+            }
+        }
         let (mut a, mut b) = (t.a, t.b);
         for _ in 0..t.steps {
             let columns = step::<NV>(b, t.b_ahead);
@@ -90,7 +95,13 @@ unsafe fn quads<const ROWS: usize, const NV: usize>(t: &Tile) {
             b = b.wrapping_add(STEP);
         }
         match t.end {
-            End::Carry(to) => to.cast::<[[__m512i; NV]; ROWS]>().write_unaligned(acc),
+            End::Carry(to) => {
+                for i in 0..ROWS {
+                    for v in 0..NV {
+                        _mm512_storeu_si512(to.add((i * NV + v) * 64).cast(), acc[i][v]);
+                    }
+                }
+            }
             End::Finish(ref f) => finish(f, acc, masks::<NV>(t.cols)),
         }
     }
@@ -134,15 +145,16 @@ fn second_half(pairs: __m512i) -> __m512 {
     _mm512_castsi512_ps(_mm512_slli_epi32::<16>(pairs))
 }
 
-/// Adds and stores. Safety: the addresses are valid where the masks say so.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+/// Adds and stores; always inlined for the reason given in [`super::avx512`].
+///
+/// Safety: the addresses are valid where the masks say so, and the caller has AVX-512.
+#[inline(always)]
 unsafe fn finish<const ROWS: usize, const NV: usize>(f: &Finish, acc: [[__m512i; NV]; ROWS], masks: [__mmask16; NV]) {
     for i in 0..ROWS {
         for v in 0..NV {
-            let mut x = acc[i][v];
             // SAFETY: the caller's promise.
             unsafe {
+                let mut x = acc[i][v];
                 if !f.acc.is_null() {
                     let from = f.acc.wrapping_offset(i as isize * f.acc_row).wrapping_add(v * 64);
                     x = _mm512_add_epi32(x, _mm512_maskz_loadu_epi32(masks[v], from.cast()));
@@ -161,38 +173,44 @@ static DOT: [TileFn; MR] = rows!(dot () 2: 1 2 3 4 5 6 7 8);
 static EXACT: [TileFn; MR] = rows!(exact () 2: 1 2 3 4 5 6 7 8);
 static QUADS: [TileFn; MR] = rows!(quads () 2: 1 2 3 4 5 6 7 8);
 
-/// BF16 where `vdpbf16ps` is usable; a panel begins with its smallest exponent.
-static BF16_DOT: Kernels = Kernels { header: 64, packed: &DOT, exact: Some(&EXACT), ..BF16_EXACT };
-
-static BF16_WIDENED: Kernels = BF16_EXACT;
-
-const BF16_EXACT: Kernels = Kernels {
-    mr: MR,
+/// One form of pairs for both kinds of tiles, so that a panel is packed before it is known which ones it needs. A panel
+/// begins with its smallest exponent.
+const PAIRS: Family = Family {
     nr: NR,
     k_group: 2,
     b_lane: 4,
-    header: 0,
+    header: 64,
     pack_a: pack::<{ form::PAIRS_A }>,
     pack_b: pack::<{ form::PAIRS_B }>,
-    packed: &EXACT,
-    exact: None,
+    tiles: &DOT,
+    tall: &[],
+    tall_up_to: 0,
     strided: None,
-    plain: Some(BF16_PLAIN),
+    exact: Some(&EXACT),
+};
+
+static BF16_DOT: Kernels = Kernels { packed: PAIRS, in_place: Some(BF16_IN_PLACE), wide: None };
+
+/// Where `vdpbf16ps` is not usable.
+static BF16_EXACT: Kernels = Kernels {
+    packed: Family { header: 0, tiles: &EXACT, exact: None, ..PAIRS },
+    in_place: Some(BF16_IN_PLACE),
+    wide: None,
 };
 
 /// A panel begins with the correction of each column.
 static INT8: Kernels = Kernels {
-    mr: MR,
-    nr: NR,
-    k_group: 4,
-    b_lane: 4,
-    header: STEP,
-    pack_a: pack::<{ form::QUADS_A }>,
-    pack_b: pack::<{ form::QUADS_B }>,
-    packed: &QUADS,
-    exact: None,
-    strided: None,
-    plain: None,
+    packed: Family {
+        k_group: 4,
+        header: STEP,
+        pack_a: pack::<{ form::QUADS_A }>,
+        pack_b: pack::<{ form::QUADS_B }>,
+        tiles: &QUADS,
+        exact: None,
+        ..PAIRS
+    },
+    in_place: None,
+    wide: None,
 };
 
 /// The kernels for BF16.
@@ -200,12 +218,22 @@ pub(super) fn bf16() -> &'static Kernels {
     static USABLE: OnceLock<bool> = OnceLock::new();
     // SAFETY: the feature is there when it is asked.
     let usable = || is_x86_feature_detected!("avx512bf16") && unsafe { dot_is_two_fused_steps() };
-    if *USABLE.get_or_init(usable) { &BF16_DOT } else { &BF16_WIDENED }
+    if *USABLE.get_or_init(usable) { &BF16_DOT } else { &BF16_EXACT }
 }
 
 /// The kernels for INT8.
 pub(super) fn int8() -> &'static Kernels {
     if is_x86_feature_detected!("avx512vnni") { &INT8 } else { &super::avx2::I8_KERNELS }
+}
+
+/// What processors without VNNI and without a usable `vdpbf16ps` take, to test it on all.
+#[cfg(test)]
+pub(super) fn without_dot(dtype: crate::dtype::DType) -> Option<&'static Kernels> {
+    match dtype {
+        crate::dtype::DType::BF16 => Some(&BF16_EXACT),
+        crate::dtype::DType::I8 => Some(&super::avx2::I8_KERNELS),
+        _ => None,
+    }
 }
 
 /// Whether `vdpbf16ps` adds the two products of a pair one after the other, the high half first, with one rounding each.
@@ -248,7 +276,7 @@ mod tests {
         if is_x86_feature_detected!("avx512bf16") {
             // SAFETY: the feature is there.
             let usable = unsafe { dot_is_two_fused_steps() };
-            assert_eq!(bf16().exact.is_some(), usable);
+            assert_eq!(bf16().packed.exact.is_some(), usable);
         }
     }
 }

@@ -5,64 +5,63 @@
 #![allow(unsafe_code)] // works on matrices by address
 
 use super::MatMul;
-use super::spec::{MatMulArgs, MatRef, Rhs};
-use super::tile::{End, Finish, Kernels, Pack, PackFn, Plain, Smallest, Start, Tile, TileFn};
-use std::ptr::null_mut;
+use super::panels::{Unpacked, pack_panels, panel};
+use super::spec::{MatMulArgs, MatRef};
+use super::tile::{End, Family, Finish, Pack, Smallest, Start, Stream, StreamFn, Tile, TileFn};
+use super::way::{Plan, Source, Way};
+use std::ptr::{null, null_mut};
 
-/// A packed block of A larger than this would push the panel of B out of the second-level cache's neighbourhood; smaller
-/// blocks pack B more often.
-const A_BLOCK_BYTES: usize = 2 << 20;
+/// Rows of B in place that are asked for before they are used: 32 cover the latency of memory at one row per 16 cycles.
+const AHEAD_IN_PLACE: isize = 32;
 
-/// Bytes of a panel of B that stay in the second-level cache while all rows of a block pass over it. Longer sums are cut.
-const B_BLOCK_BYTES: usize = 512 << 10;
+/// Bytes of a packed panel that are asked for before they are used.
+const AHEAD_PACKED: isize = 4096;
 
-/// How a product is cut, and what lies where in scratch.
-struct Plan {
-    /// Rows of a block of A.
-    rows: usize,
-    /// Steps of a block of `k`.
-    steps: usize,
-    /// Offsets in scratch.
-    panel: usize,
-    carry: usize,
-    bytes: usize,
-}
-
-impl Plan {
-    fn new(kernels: &Kernels, m: usize, k: usize) -> Self {
-        let total = kernels.steps(k);
-        let rows = (A_BLOCK_BYTES / 4 / total.max(1)).max(16).min(m);
-        let steps = total.min((B_BLOCK_BYTES / (kernels.nr * kernels.b_lane)).max(1));
-        let lanes = if kernels.plain.is_some() { k } else { total };
-        let panel = align(rows * lanes * 4);
-        let carry = panel + align(kernels.header + kernels.panel_lanes(k));
-        let carried = if steps < total { rows * kernels.nr * 4 } else { 0 };
-        Plan { rows, steps, panel, carry, bytes: carry + align(carried) }
+/// Runs one product.
+///
+/// # Safety
+/// As [`MatMul::run`].
+pub(super) unsafe fn run(mm: &MatMul, args: &MatMulArgs) {
+    let &MatMulArgs { m, n, k, .. } = args;
+    if m == 0 || n == 0 {
+        return;
+    }
+    let way = Way::new(mm, args);
+    let plan = Plan::new(way.family, m, k);
+    let steps = way.family.steps(k);
+    let mut first = 0;
+    while first < m {
+        let rows = plan.rows.min(m - first);
+        let parts = rows.div_ceil(way.tiles.len());
+        // SAFETY: rows `first..first + rows` exist and scratch holds a block of them.
+        let left = unsafe { left(mm, args, &way, first, rows, parts) };
+        if let Some(stream) = way.stream {
+            // SAFETY: a product of few rows is one block.
+            return unsafe { stream_all(mm, args, &way, &plan, stream) };
+        }
+        for column in (0..n).step_by(way.width) {
+            // SAFETY: the columns exist and scratch holds `plan.panels` panels.
+            let right = unsafe { right(mm, args, &way, &plan, column) };
+            let tiles = match way.family.exact {
+                Some(exact) if !left.smallest.products_stay_normal(right.smallest) => exact,
+                _ => way.tiles,
+            };
+            let cols = way.width.min(n - column);
+            let block = Block { first, rows, parts, column, cols, steps };
+            // SAFETY: operands are ready for these rows and columns.
+            unsafe { all_tiles(mm, args, &plan, tiles, &block, &left, &right) };
+        }
+        first += rows;
     }
 }
 
-fn align(bytes: usize) -> usize {
-    bytes.next_multiple_of(64)
-}
-
-/// Scratch of one product, whatever way it is computed.
-pub(super) fn scratch_bytes(kernels: &Kernels, m: usize, k: usize) -> usize {
-    Plan::new(kernels, m, k).bytes
-}
-
-/// Bytes from one packed panel to the next.
-pub(super) fn panel_bytes(kernels: &Kernels, k: usize) -> usize {
-    align(kernels.header + kernels.panel_lanes(k))
-}
-
-/// The `p`-th of `count` almost equal parts of `total`.
+/// The `p`-th of `count` almost equal parts of `total`: its start and size.
 fn part(total: usize, count: usize, p: usize) -> (usize, usize) {
     let start = total * p / count;
     (start, total * (p + 1) / count - start)
 }
 
 /// Rows of A ready for the micro-kernels.
-#[derive(Clone, Copy)]
 struct Left {
     /// Lane of row 0, step 0.
     data: *const u8,
@@ -81,107 +80,17 @@ impl Left {
     }
 }
 
-/// A panel of B ready for the micro-kernels.
-struct Right {
-    /// Lane of column 0, step 0.
-    data: *const u8,
-    step: isize,
-    ahead: isize,
-    /// Whether the panel may be cut along `k`. In place it is either small or read once, so cutting gains nothing.
-    packed: bool,
-    start: Start,
-    smallest: Smallest,
-}
-
-/// Runs one product.
-///
-/// # Safety
-/// As [`MatMul::run`].
-pub(super) unsafe fn run(mm: &MatMul, args: &MatMulArgs) {
-    let &MatMulArgs { m, n, k, scratch, .. } = args;
-    if m == 0 || n == 0 {
-        return;
-    }
-    let kernels = mm.kernels;
-    let plan = Plan::new(kernels, m, k);
-    let plain = in_place(mm, args);
-    let form = Form::new(kernels, plain, m, n);
-    let mut first = 0;
-    while first < m {
-        let rows = plan.rows.min(m - first);
-        let parts = rows.div_ceil(form.tiles.len());
-        // SAFETY: rows `first..first + rows` exist and scratch holds a block of them.
-        let left = unsafe { left(mm, args, &form, first, rows) };
-        for column in (0..n).step_by(form.width) {
-            let cols = form.width.min(n - column);
-            // SAFETY: the columns exist and scratch holds a panel.
-            let right = unsafe {
-                match plain {
-                    Some(plain) if cols == form.width || plain.masks => right_in_place(mm, args, column),
-                    _ => right_packed(mm, args, column, cols, scratch.add(plan.panel)),
-                }
-            };
-            let tiles = match kernels.exact {
-                Some(exact) if !left.smallest.products_stay_normal(right.smallest) => exact,
-                _ => form.tiles,
-            };
-            let block = Block { first, rows, parts, column, cols, steps: k.div_ceil(form.k_group) };
-            // SAFETY: operands are ready for these rows and columns.
-            unsafe { block_of_tiles(mm, args, &plan, tiles, &block, &left, &right) };
-        }
-        first += rows;
-    }
-}
-
-/// Whether, and with which kernels, B is read where it lies.
-fn in_place(mm: &MatMul, args: &MatMulArgs) -> Option<&'static Plain> {
-    let Rhs::Plain(b) = args.b else { return None };
-    let plain = mm.kernels.plain.as_ref().filter(|_| !mm.spec.b_trans)?;
-    let small = args.k.saturating_mul(b.row_stride.unsigned_abs()) <= plain.bytes_up_to;
-    (small || args.m < plain.rows_below).then_some(plain)
-}
-
-/// A is read in place for up to this many panels of B; for more, packing pays.
-const A_IN_PLACE_PANELS: usize = 4;
-
-/// The kernels of a product.
-struct Form {
-    tiles: &'static [TileFn],
-    /// Columns of a tile.
-    width: usize,
-    /// Values of `k` in a lane.
-    k_group: usize,
-    /// How A is packed; `None` where it is read in place.
-    pack_a: Option<PackFn>,
-}
-
-impl Form {
-    fn new(kernels: &'static Kernels, plain: Option<&'static Plain>, m: usize, n: usize) -> Self {
-        let width = kernels.nr;
-        match (plain, kernels.strided) {
-            (Some(plain), _) if m > plain.wide.len() && m <= plain.tall.len() => {
-                Form { tiles: plain.tall, width: plain.tall_cols, k_group: 1, pack_a: Some(plain.pack_a) }
-            }
-            (_, Some(tiles)) if n <= A_IN_PLACE_PANELS * width => Form { tiles, width, k_group: 1, pack_a: None },
-            (Some(plain), _) => Form { tiles: plain.wide, width, k_group: 1, pack_a: Some(plain.pack_a) },
-            (None, _) => Form { tiles: kernels.packed, width, k_group: kernels.k_group, pack_a: Some(kernels.pack_a) },
-        }
-    }
-}
-
 /// Makes rows `first..first + rows` of A ready.
 ///
-/// Safety: as [`run`]; `scratch` holds `rows * steps` lanes.
-unsafe fn left(mm: &MatMul, args: &MatMulArgs, form: &Form, first: usize, rows: usize) -> Left {
-    let steps = args.k.div_ceil(form.k_group);
+/// Safety: as [`run`]; scratch begins with room for the rows.
+unsafe fn left(mm: &MatMul, args: &MatMulArgs, way: &Way, first: usize, rows: usize, parts: usize) -> Left {
     let size = mm.spec.dtype.size() as isize;
     let (row, next) = if mm.spec.a_trans { (size, args.a.row_stride) } else { (args.a.row_stride, size) };
     let data = args.a.data.wrapping_offset(first as isize * row);
-    let Some(pack_a) = form.pack_a else {
+    let Some(pack_a) = way.pack_a else {
         return Left { data, strides: Some((row, next)), smallest: Smallest::NONE };
     };
     let mut smallest = Smallest::NONE;
-    let parts = rows.div_ceil(form.tiles.len());
     for p in 0..parts {
         let (start, count) = part(rows, parts, p);
         let pack = Pack {
@@ -190,7 +99,7 @@ unsafe fn left(mm: &MatMul, args: &MatMulArgs, form: &Form, first: usize, rows: 
             k: args.k,
             valid: count,
             width: count,
-            dst: args.scratch.wrapping_add(start * steps * 4),
+            dst: args.scratch.wrapping_add(start * way.family.steps(args.k) * 4),
             header: null_mut(),
         };
         // SAFETY: the rows exist and the panel has room for them.
@@ -199,79 +108,80 @@ unsafe fn left(mm: &MatMul, args: &MatMulArgs, form: &Form, first: usize, rows: 
     Left { data: args.scratch, strides: None, smallest }
 }
 
-/// A panel of B where it lies.
-fn right_in_place(mm: &MatMul, args: &MatMulArgs, column: usize) -> Right {
-    let b = match args.b {
-        Rhs::Plain(b) => b,
-        Rhs::Packed { .. } => unreachable!("a packed operand has no place of its own"),
-    };
-    Right {
-        data: b.data.wrapping_add(column * mm.spec.dtype.size()),
-        step: b.row_stride,
-        ahead: b.row_stride.wrapping_mul(AHEAD_IN_PLACE),
-        packed: false,
-        start: Start::Zero,
-        smallest: Smallest::NONE,
-    }
+/// Columns of B ready for the micro-kernels.
+struct Right {
+    /// Lane of column 0, step 0.
+    data: *const u8,
+    step: isize,
+    ahead: isize,
+    /// Whether the sums may be cut. In place B is either small or read once, so cutting gains nothing.
+    cut: bool,
+    start: Start,
+    smallest: Smallest,
 }
 
-/// Rows of B that are asked for before they are used: 32 cover the latency of memory at one row per 16 cycles.
-const AHEAD_IN_PLACE: isize = 32;
-
-/// Bytes of a packed panel that are asked for before they are used.
-const AHEAD_PACKED: isize = 4096;
-
-/// A packed panel of B: one that was packed before, or else `room` after packing it now.
+/// Makes a tile's columns of B from `column` on ready. Columns come in order: their panel may have been packed with one
+/// before.
 ///
-/// Safety: as [`run`]; `room` holds a panel.
-unsafe fn right_packed(mm: &MatMul, args: &MatMulArgs, column: usize, cols: usize, room: *mut u8) -> Right {
-    let kernels = mm.kernels;
-    let panel = match args.b {
-        Rhs::Plain(b) => {
-            // SAFETY: the columns exist and `room` holds a panel.
-            unsafe { pack_panel(mm, b, args.k, column, cols, room) };
-            room.cast_const()
-        }
-        Rhs::Packed { data, n_start } => {
-            data.wrapping_add((n_start + column) / kernels.nr * panel_bytes(kernels, args.k))
-        }
-    };
-    let corrected = kernels.header > 0 && kernels.exact.is_none();
-    Right {
-        data: panel.wrapping_add(kernels.header),
-        step: (kernels.nr * kernels.b_lane) as isize,
-        ahead: AHEAD_PACKED,
-        packed: true,
-        start: if corrected { Start::Columns(panel) } else { Start::Zero },
-        smallest: match kernels.exact {
-            // SAFETY: `pack_panel` put it at the front of the panel.
-            Some(_) => unsafe { panel.cast::<Smallest>().read_unaligned() },
-            None => Smallest::NONE,
+/// Safety: as [`run`]; scratch has room for `plan.panels` panels.
+unsafe fn right(mm: &MatMul, args: &MatMulArgs, way: &Way, plan: &Plan, column: usize) -> Right {
+    let &MatMulArgs { n, k, scratch, .. } = args;
+    let packed = &mm.kernels.packed;
+    let room = scratch.wrapping_add(plan.panel);
+    match way.source {
+        Source::InPlace { b, masks } if masks || column + way.width <= n => Right {
+            data: b.data.wrapping_add(column * mm.spec.dtype.size()),
+            step: b.row_stride,
+            ahead: b.row_stride.wrapping_mul(AHEAD_IN_PLACE),
+            cut: false,
+            start: Start::Zero,
+            smallest: Smallest::NONE,
         },
+        Source::InPlace { b, .. } => {
+            // SAFETY: the columns exist and there is room for a panel.
+            unsafe { pack_panels(way.family, &mm.unpacked(b, k), column, n - column, room) };
+            Right::packed(way.family, room, 0)
+        }
+        Source::Pack(b) => {
+            let group = plan.panels * way.family.nr;
+            if column.is_multiple_of(group) {
+                // SAFETY: the columns exist and there is room for their panels.
+                unsafe { pack_panels(way.family, &mm.unpacked(b, k), column, group.min(n - column), room) };
+            }
+            let (panel, within) = panel(way.family, room, k, column % group);
+            Right::packed(way.family, panel, within)
+        }
+        Source::Packed { data, n_start } => {
+            let (panel, within) = panel(packed, data, k, n_start + column);
+            Right::packed(way.family, panel, within)
+        }
+        Source::PackAgain { data, n_start } => {
+            let (panel, _) = panel(packed, data, k, n_start + column);
+            let lanes =
+                MatRef { data: panel.wrapping_add(packed.header), row_stride: (packed.nr * packed.b_lane) as isize };
+            let again = Unpacked { b: lanes, transposed: false, size: packed.b_lane, k };
+            // SAFETY: lanes of one element are a matrix of `nr` columns.
+            unsafe { pack_panels(way.family, &again, 0, packed.nr, room) };
+            Right::packed(way.family, room, 0)
+        }
     }
 }
 
-/// Packs `cols` columns from `column` on into the panel `dst`.
-///
-/// # Safety
-/// The columns exist for all `k` and `dst` has [`panel_bytes`].
-pub(super) unsafe fn pack_panel(mm: &MatMul, b: MatRef, k: usize, column: usize, cols: usize, dst: *mut u8) {
-    let kernels = mm.kernels;
-    let column = column as isize * if mm.spec.b_trans { b.row_stride } else { mm.spec.dtype.size() as isize };
-    let pack = Pack {
-        src: MatRef { data: b.data.wrapping_offset(column), row_stride: b.row_stride },
-        k_adjacent: mm.spec.b_trans,
-        k,
-        valid: cols,
-        width: kernels.nr,
-        dst: dst.wrapping_add(kernels.header),
-        header: dst,
-    };
-    // SAFETY: the caller's promise.
-    unsafe {
-        let smallest = (kernels.pack_b)(&pack);
-        if kernels.exact.is_some() {
-            dst.cast::<Smallest>().write_unaligned(smallest);
+impl Right {
+    /// A packed panel, from its column `within` on.
+    fn packed(family: &Family, panel: *const u8, within: usize) -> Self {
+        let corrected = family.header > 0 && family.exact.is_none();
+        Right {
+            data: panel.wrapping_add(family.header + within * family.b_lane),
+            step: (family.nr * family.b_lane) as isize,
+            ahead: AHEAD_PACKED,
+            cut: true,
+            start: if corrected { Start::Columns(panel) } else { Start::Zero },
+            smallest: match family.exact {
+                // SAFETY: `pack_panel` put it at the front of the panel.
+                Some(_) => unsafe { panel.cast::<Smallest>().read_unaligned() },
+                None => Smallest::NONE,
+            },
         }
     }
 }
@@ -290,7 +200,7 @@ struct Block {
 /// Computes a block of rows times a panel of columns, tile by tile.
 ///
 /// Safety: as [`run`]; `left` and `right` are ready.
-unsafe fn block_of_tiles(
+unsafe fn all_tiles(
     mm: &MatMul,
     args: &MatMulArgs,
     plan: &Plan,
@@ -299,9 +209,8 @@ unsafe fn block_of_tiles(
     left: &Left,
     right: &Right,
 ) {
-    let kernels = mm.kernels;
-    let steps = if right.packed { plan.steps } else { block.steps };
-    let carry = |start: usize| args.scratch.wrapping_add(plan.carry + start * kernels.nr * 4);
+    let steps = if right.cut { plan.steps } else { block.steps };
+    let carry = |start: usize| args.scratch.wrapping_add(plan.carry + start * mm.kernels.packed.nr * 4);
     let mut step = 0;
     loop {
         let now = steps.min(block.steps - step);
@@ -319,7 +228,11 @@ unsafe fn block_of_tiles(
                 b_ahead: right.ahead,
                 cols: block.cols,
                 start: if step == 0 { right.start } else { Start::Carry(carry(start)) },
-                end: if last { End::Finish(finish(mm, args, block, start)) } else { End::Carry(carry(start)) },
+                end: if last {
+                    End::Finish(finish(mm, args, block.first + start, block.column))
+                } else {
+                    End::Carry(carry(start))
+                },
             };
             // SAFETY: rows and columns of the tile exist; `MatMul::new` chose kernels of this processor.
             unsafe { tiles[rows - 1](&tile) };
@@ -331,18 +244,38 @@ unsafe fn block_of_tiles(
     }
 }
 
-/// What becomes of the sums of the rows of `block` from `start` on.
-fn finish(mm: &MatMul, args: &MatMulArgs, block: &Block, start: usize) -> Finish {
-    let row = (block.first + start) as isize;
+/// Computes a product of few rows, some columns after the others.
+///
+/// Safety: as [`run`]; scratch begins with the rows of A, packed as one panel.
+unsafe fn stream_all(mm: &MatMul, args: &MatMulArgs, way: &Way, plan: &Plan, stream: StreamFn) {
+    let Source::InPlace { b, .. } = way.source else { return };
+    for column in (0..args.n).step_by(plan.columns) {
+        let job = Stream {
+            k: args.k,
+            a: args.scratch,
+            b: b.data.wrapping_add(column * mm.spec.dtype.size()),
+            b_step: b.row_stride,
+            cols: plan.columns.min(args.n - column),
+            sums: args.scratch.wrapping_add(plan.panel),
+            finish: finish(mm, args, 0, column),
+        };
+        // SAFETY: the columns exist, and the sums have room behind the rows of A.
+        unsafe { stream(&job) };
+    }
+}
+
+/// What becomes of the sums from a row and a column on.
+fn finish(mm: &MatMul, args: &MatMulArgs, row: usize, column: usize) -> Finish {
+    let row = row as isize;
     let (acc, acc_row) = match args.acc {
-        Some(acc) => (acc.data.wrapping_offset(row * acc.row_stride).wrapping_add(block.column * 4), acc.row_stride),
-        None => (std::ptr::null(), 0),
+        Some(acc) => (acc.data.wrapping_offset(row * acc.row_stride).wrapping_add(column * 4), acc.row_stride),
+        None => (null(), 0),
     };
     Finish {
         acc,
         acc_row,
-        bias: args.bias.map_or(std::ptr::null(), |bias| bias.wrapping_add(block.column * 4)),
-        c: args.c.data.wrapping_offset(row * args.c.row_stride).wrapping_add(block.column * mm.out.size()),
+        bias: args.bias.map_or(null(), |bias| bias.wrapping_add(column * 4)),
+        c: args.c.data.wrapping_offset(row * args.c.row_stride).wrapping_add(column * mm.out.size()),
         c_row: args.c.row_stride,
         out: mm.out,
     }

@@ -3,7 +3,7 @@
 
 use super::finish::{Acc, finish};
 use super::pack::{self, pack};
-use super::tile::{End, Kernels, Plain, Start, Tile, TileFn};
+use super::tile::{End, Family, InPlace, Kernels, PackFn, Start, Tile, TileFn};
 use crate::dtype::DType;
 
 const NR: usize = 16;
@@ -106,37 +106,35 @@ static FUSED: [TileFn; MR] = tiles::<Fused>();
 static EXACT_PRODUCT: [TileFn; MR] = tiles::<ExactProduct>();
 static INTEGER: [TileFn; MR] = tiles::<Integer>();
 
-const BASE: Kernels = Kernels {
-    mr: MR,
-    nr: NR,
-    k_group: 1,
-    b_lane: 4,
-    header: 0,
-    pack_a: pack::<pack::Copy32>,
-    pack_b: pack::<pack::Copy32>,
-    packed: &FUSED,
-    exact: None,
-    strided: None,
-    plain: None,
-};
+const fn family(pack: PackFn, tiles: &'static [TileFn], strided: Option<&'static [TileFn]>) -> Family {
+    Family {
+        nr: NR,
+        k_group: 1,
+        b_lane: 4,
+        header: 0,
+        pack_a: pack,
+        pack_b: pack,
+        tiles,
+        tall: &[],
+        tall_up_to: 0,
+        strided,
+        exact: None,
+    }
+}
+
+const fn packed(family: Family) -> Kernels {
+    Kernels { packed: family, in_place: None, wide: None }
+}
+
+const COPIED: Family = family(pack::<pack::Copy32>, &FUSED, Some(&FUSED));
 
 static F32: Kernels = Kernels {
-    strided: Some(&FUSED),
-    plain: Some(Plain {
-        pack_a: pack::<pack::Copy32>,
-        wide: &FUSED,
-        tall: &[],
-        tall_cols: NR,
-        masks: false,
-        rows_below: MR + 1,
-        bytes_up_to: 256 << 10,
-    }),
-    ..BASE
+    in_place: Some(InPlace { family: COPIED, rows_below: MR + 1, bytes_up_to: 256 << 10, masks: false, stream: &[] }),
+    ..packed(COPIED)
 };
-static F16: Kernels =
-    Kernels { pack_a: pack::<pack::WidenF16>, pack_b: pack::<pack::WidenF16>, packed: &EXACT_PRODUCT, ..BASE };
-static BF16: Kernels = Kernels { pack_a: pack::<pack::WidenBf16>, pack_b: pack::<pack::WidenBf16>, ..BASE };
-static I8: Kernels = Kernels { pack_a: pack::<pack::WidenI8>, pack_b: pack::<pack::WidenI8>, packed: &INTEGER, ..BASE };
+static F16: Kernels = packed(family(pack::<pack::WidenF16>, &EXACT_PRODUCT, None));
+static BF16: Kernels = packed(family(pack::<pack::WidenBf16>, &FUSED, None));
+static I8: Kernels = packed(family(pack::<pack::WidenI8>, &INTEGER, None));
 
 /// The kernels for operands of type `dtype`.
 pub(super) fn kernels(dtype: DType) -> Option<&'static Kernels> {

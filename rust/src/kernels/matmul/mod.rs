@@ -6,8 +6,8 @@
 //! NaN. INT8 products are summed in INT32 and wrap around. How a product is blocked, split over cores, or whether its
 //! right operand was packed before never shows in a result.
 //!
-//! A [`MatMul`] is made when a program is registered. [`driver`] cuts a product into tiles for the micro-kernels of the
-//! instruction set ([`generic`], `avx2`, `avx512*`), which work on operands in place or packed ([`pack`]); [`tile`] is the
+//! A [`MatMul`] is made when a program is registered. `driver` cuts a product into tiles for the micro-kernels of the
+//! instruction set (`generic`, `avx2`, `avx512*`), which work on operands in place or packed (`pack`); `tile` is the
 //! contract between them.
 #![allow(unsafe_code)] // its functions work on matrices by address
 
@@ -17,14 +17,20 @@ mod avx2;
 mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod avx512_dot;
+#[cfg(target_arch = "x86_64")]
+mod avx512_stream;
 mod driver;
 mod finish;
 mod generic;
 mod pack;
 #[cfg(target_arch = "x86_64")]
 mod pack_avx512;
+mod panels;
 mod spec;
 mod tile;
+#[cfg(target_arch = "x86_64")]
+mod transpose_avx512;
+mod way;
 
 #[cfg(test)]
 mod tests;
@@ -68,17 +74,18 @@ impl MatMul {
     /// Columns that are computed together: a split of `n` over cores costs least at multiples of it, and columns of a packed operand
     /// must be split there.
     pub fn n_step(&self) -> usize {
-        self.kernels.nr
+        self.kernels.packed.nr
     }
 
     /// Rows that are computed together: a split of `m` over cores costs least at multiples of it.
     pub fn m_step(&self) -> usize {
-        self.kernels.mr
+        self.kernels.packed.tiles.len()
     }
 
-    /// Scratch for one product of these extents, in bytes. Grows with `m` only up to a block of rows.
+    /// Scratch for one product of these extents or smaller ones, in bytes. Grows with `m` only up to a block of rows, and
+    /// not with `n`: columns are worked on panel by panel.
     pub fn scratch_bytes(&self, m: usize, _n: usize, k: usize) -> usize {
-        driver::scratch_bytes(self.kernels, m, k)
+        way::scratch_bytes(self.kernels, m, k)
     }
 
     /// Computes one product.
@@ -94,7 +101,7 @@ impl MatMul {
 
     /// Bytes of the packed form of a right operand `[k, n]`.
     pub fn packed_bytes(&self, k: usize, n: usize) -> usize {
-        n.div_ceil(self.kernels.nr) * driver::panel_bytes(self.kernels, k)
+        n.div_ceil(self.kernels.packed.nr) * self.kernels.packed.panel_bytes(k)
     }
 
     /// Packs a right operand, so that products with it need not.
@@ -102,11 +109,7 @@ impl MatMul {
     /// # Safety
     /// `b` is valid for `[k, n]` (`[n, k]` with `b_trans`), `dst` for [`MatMul::packed_bytes`] bytes aligned to 64; they do not overlap.
     pub unsafe fn pack_b(&self, b: MatRef, k: usize, n: usize, dst: *mut u8) {
-        let nr = self.kernels.nr;
-        for column in (0..n).step_by(nr) {
-            let panel = dst.wrapping_add(column / nr * driver::panel_bytes(self.kernels, k));
-            // SAFETY: the columns exist, and the caller's promise.
-            unsafe { driver::pack_panel(self, b, k, column, nr.min(n - column), panel) };
-        }
+        // SAFETY: the caller's promise.
+        unsafe { panels::pack_all(self, b, k, n, dst) }
     }
 }

@@ -1,7 +1,9 @@
 //! Packing with AVX-512: 16 rows or columns at a time, transposed in registers where `k` is adjacent.
 #![allow(unsafe_code)] // intrinsics on addresses
+#![allow(clippy::needless_range_loop)] // the loops are about row and step numbers
 
 use super::tile::{Pack, Smallest};
+use super::transpose_avx512::{transposed, transposed_8};
 use std::arch::x86_64::*;
 
 /// How elements become lanes: const parameters of [`pack`].
@@ -21,7 +23,7 @@ pub(super) mod form {
     pub const PAIRS_B: u8 = 5;
     /// Four INT8, plus 128 each: the dot product instruction takes one operand unsigned.
     pub const QUADS_A: u8 = 6;
-    /// Four INT8. The header gets -128 times the sum of each column, which undoes the 128 in A.
+    /// Four INT8. The header loses 128 times the sum of each column, which undoes the 128 in A.
     pub const QUADS_B: u8 = 7;
 
     /// Values of `k` in a lane.
@@ -31,6 +33,11 @@ pub(super) mod form {
             QUADS_A | QUADS_B => 4,
             _ => 1,
         }
+    }
+
+    /// Bytes of a lane.
+    pub const fn lane(form: u8) -> usize {
+        if form == COPY16 { 2 } else { 4 }
     }
 
     /// Bytes of an element in memory.
@@ -44,65 +51,123 @@ pub(super) mod form {
 }
 use form::*;
 
+/// Rows of a matrix can lie pages apart, where no processor looks ahead: so many steps are asked for before they are packed,
+/// into the second-level cache, since rows a power of two apart would drive each other out of the first.
+const AHEAD: usize = 32;
+
+/// Bytes that are asked for before they are packed where `k` is adjacent.
+const AHEAD_ALONG: usize = 1024;
+
 /// Packs in the form `FORM`.
 ///
-/// Safety: as [`super::tile::PackFn`], on a processor with these features.
+/// Safety: as [`super::tile::PackFn`], on a processor with these features; at most 32 rows or columns.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 pub(super) unsafe fn pack<const FORM: u8>(job: &Pack) -> Smallest {
-    let &Pack { src, k_adjacent, k, valid, width, dst, header } = job;
-    let steps = k.div_ceil(group(FORM));
-    let lane = if FORM == COPY16 { 2 } else { 4 };
     let mut found = Found::new();
-    for first in (0..width).step_by(16) {
-        let stored = low(width - first) as __mmask16;
-        let exist = valid.saturating_sub(first).min(16);
-        let to = |step: usize| dst.wrapping_add((step * width + first) * lane);
-        // SAFETY: rows or columns `first..first + exist` are there for every `k`, and `dst` has room for all lanes.
-        unsafe {
-            if k_adjacent {
-                let row = src.data.wrapping_offset(first as isize * src.row_stride);
-                for step in (0..steps).step_by(16) {
-                    let at = step * group(FORM);
-                    let mut lanes = [_mm512_setzero_si512(); 16];
-                    for (r, lanes) in lanes.iter_mut().enumerate().take(exist) {
-                        let from = row.wrapping_offset(r as isize * src.row_stride).wrapping_add(at * element(FORM));
-                        *lanes = along::<FORM>(from, k - at);
-                        found.see::<FORM>(*lanes);
-                    }
-                    if width == 1 && FORM != COPY16 {
-                        _mm512_mask_storeu_epi32(to(step).cast(), low(steps - step) as __mmask16, lanes[0]);
-                        continue;
-                    }
-                    let columns = transposed(lanes);
-                    for (s, &column) in columns.iter().enumerate().take(steps - step) {
-                        found.sum::<FORM>(column);
-                        store::<FORM>(to(step + s), stored, column);
-                    }
-                }
-            } else {
-                let column = src.data.wrapping_add(first * element(FORM));
-                for step in 0..steps {
-                    let at = step * group(FORM);
-                    let from = column.wrapping_offset(at as isize * src.row_stride);
-                    let lanes = across::<FORM>(from, src.row_stride, k - at, low(exist) as __mmask16);
-                    found.see::<FORM>(lanes);
-                    found.sum::<FORM>(lanes);
-                    store::<FORM>(to(step), stored, lanes);
-                }
+    // SAFETY: the caller's promise; only the last step has a missing `k`.
+    unsafe {
+        if job.k_adjacent {
+            pack_along::<FORM>(job, &mut found)
+        } else {
+            pack_across::<FORM>(job, &mut found)
+        }
+        if FORM == QUADS_B {
+            for (half, first) in (0..job.width).step_by(16).enumerate() {
+                let mask = low(job.width - first) as __mmask16;
+                let header = job.header.wrapping_add(first * 4);
+                let sums = _mm512_slli_epi32::<7>(found.sums[half]);
+                let so_far = _mm512_maskz_loadu_epi32(mask, header.cast());
+                _mm512_mask_storeu_epi32(header.cast(), mask, _mm512_sub_epi32(so_far, sums));
             }
-            if FORM == QUADS_B {
-                let corrections = _mm512_slli_epi32::<7>(_mm512_sub_epi32(_mm512_setzero_si512(), found.sums));
-                _mm512_mask_storeu_epi32(header.wrapping_add(first * 4).cast(), stored, corrections);
-                found.sums = _mm512_setzero_si512();
-            }
-            if FORM == PAIRS_A && k % 2 == 1 {
-                let last = to(steps - 1).cast();
-                let lanes = _mm512_maskz_loadu_epi32(stored, last);
-                _mm512_mask_storeu_epi32(last, stored, _mm512_or_si512(lanes, _mm512_set1_epi32(0x8000)));
+        }
+        if FORM == PAIRS_A && job.k % 2 == 1 {
+            for first in (0..job.width).step_by(16) {
+                let mask = low(job.width - first) as __mmask16;
+                let last = job.dst.wrapping_add((job.k / 2 * job.width + first) * 4);
+                let lanes = _mm512_maskz_loadu_epi32(mask, last.cast());
+                _mm512_mask_storeu_epi32(last.cast(), mask, _mm512_or_si512(lanes, _mm512_set1_epi32(0x8000)));
             }
         }
     }
     found.smallest::<FORM>()
+}
+
+/// Packs rows or columns whose `k` are adjacent.
+///
+/// Safety: as [`pack`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn pack_along<const FORM: u8>(job: &Pack, found: &mut Found) {
+    let &Pack { src, k, valid, width, dst, .. } = job;
+    let steps = k.div_ceil(group(FORM));
+    for (half, first) in (0..width).step_by(16).enumerate() {
+        let mask = low(width - first) as __mmask16;
+        let exist = valid.saturating_sub(first).min(16);
+        let to = |step: usize| dst.wrapping_add((step * width + first) * lane(FORM));
+        let row = src.data.wrapping_offset(first as isize * src.row_stride);
+        for step in (0..steps).step_by(16) {
+            let at = step * group(FORM);
+            let mut rows = [_mm512_setzero_si512(); 16];
+            for r in 0..exist {
+                let from = row.wrapping_offset(r as isize * src.row_stride).wrapping_add(at * element(FORM));
+                // SAFETY: row `first + r` has `k - at` elements from here on; a prefetch touches nothing.
+                unsafe {
+                    _mm_prefetch::<_MM_HINT_T1>(from.wrapping_add(AHEAD_ALONG).cast());
+                    rows[r] = along::<FORM>(from, k - at);
+                }
+                found.see::<FORM>(rows[r]);
+            }
+            let now = (steps - step).min(16);
+            // SAFETY: `dst` has room for the lanes of `now` steps.
+            unsafe {
+                if width == 1 {
+                    store::<FORM>(to(step), low(now) as __mmask16, rows[0]);
+                } else if width == 8 && now == 16 && FORM != COPY16 {
+                    let pairs = transposed_8(&rows);
+                    for (p, &pair) in pairs.iter().enumerate() {
+                        _mm512_storeu_si512(to(step + 2 * p).cast(), pair);
+                    }
+                } else {
+                    let columns = transposed(rows);
+                    for (s, &column) in columns.iter().enumerate().take(now) {
+                        found.sum::<FORM>(half, column);
+                        store::<FORM>(to(step + s), mask, column);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Packs rows or columns that are adjacent themselves.
+///
+/// Safety: as [`pack`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn pack_across<const FORM: u8>(job: &Pack, found: &mut Found) {
+    let &Pack { src, k, valid, width, dst, .. } = job;
+    for step in 0..k.div_ceil(group(FORM)) {
+        let at = step * group(FORM);
+        let row = src.data.wrapping_offset(at as isize * src.row_stride);
+        for t in 0..group(FORM) {
+            let ahead = row.wrapping_offset((AHEAD * group(FORM) + t) as isize * src.row_stride);
+            _mm_prefetch::<_MM_HINT_T1>(ahead.cast());
+            if width * element(FORM) > 64 {
+                _mm_prefetch::<_MM_HINT_T1>(ahead.wrapping_add(64).cast());
+            }
+        }
+        for (half, first) in (0..width).step_by(16).enumerate() {
+            let exist = low(valid.saturating_sub(first)) as __mmask16;
+            // SAFETY: the elements that exist are there, and `dst` has room for the lanes.
+            let lanes =
+                unsafe { across::<FORM>(row.wrapping_add(first * element(FORM)), src.row_stride, k - at, exist) };
+            found.see::<FORM>(lanes);
+            found.sum::<FORM>(half, lanes);
+            let to = dst.wrapping_add((step * width + first) * lane(FORM));
+            // SAFETY: as above.
+            unsafe { store::<FORM>(to, low(width - first) as __mmask16, lanes) };
+        }
+    }
 }
 
 /// The low `count` bits.
@@ -199,15 +264,15 @@ unsafe fn store<const FORM: u8>(to: *mut u8, mask: __mmask16, lanes: __m512i) {
 struct Found {
     /// Magnitude bits minus 1 of each 16-bit half, the least so far.
     least: __m512i,
-    /// Sums of the columns.
-    sums: __m512i,
+    /// Sums of the first and the second 16 columns.
+    sums: [__m512i; 2],
 }
 
 impl Found {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     fn new() -> Self {
-        Found { least: _mm512_set1_epi16(-1), sums: _mm512_setzero_si512() }
+        Found { least: _mm512_set1_epi16(-1), sums: [_mm512_setzero_si512(); 2] }
     }
 
     #[inline]
@@ -221,10 +286,10 @@ impl Found {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    fn sum<const FORM: u8>(&mut self, lanes: __m512i) {
+    fn sum<const FORM: u8>(&mut self, half: usize, lanes: __m512i) {
         if FORM == QUADS_B {
             let pairs = _mm512_maddubs_epi16(_mm512_set1_epi8(1), lanes);
-            self.sums = _mm512_add_epi32(self.sums, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+            self.sums[half] = _mm512_add_epi32(self.sums[half], _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
         }
     }
 
@@ -238,35 +303,4 @@ impl Found {
         let high = _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64::<1>(self.least));
         Smallest::from_wrapped_magnitude(_mm512_reduce_min_epu32(_mm512_min_epu32(low, high)) as u16)
     }
-}
-
-/// 16x16 lanes, rows and columns exchanged.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn transposed(r: [__m512i; 16]) -> [__m512i; 16] {
-    let mut t = r;
-    for i in 0..8 {
-        t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
-        t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
-    }
-    // u[4q + c]: column c of each 128-bit part, of rows 4q..4q + 4.
-    let mut u = t;
-    for q in 0..4 {
-        u[4 * q] = _mm512_unpacklo_epi64(t[4 * q], t[4 * q + 2]);
-        u[4 * q + 1] = _mm512_unpackhi_epi64(t[4 * q], t[4 * q + 2]);
-        u[4 * q + 2] = _mm512_unpacklo_epi64(t[4 * q + 1], t[4 * q + 3]);
-        u[4 * q + 3] = _mm512_unpackhi_epi64(t[4 * q + 1], t[4 * q + 3]);
-    }
-    let mut out = u;
-    for c in 0..4 {
-        let low01 = _mm512_shuffle_i32x4::<0x88>(u[c], u[4 + c]);
-        let high01 = _mm512_shuffle_i32x4::<0xdd>(u[c], u[4 + c]);
-        let low23 = _mm512_shuffle_i32x4::<0x88>(u[8 + c], u[12 + c]);
-        let high23 = _mm512_shuffle_i32x4::<0xdd>(u[8 + c], u[12 + c]);
-        out[c] = _mm512_shuffle_i32x4::<0x88>(low01, low23);
-        out[8 + c] = _mm512_shuffle_i32x4::<0xdd>(low01, low23);
-        out[4 + c] = _mm512_shuffle_i32x4::<0x88>(high01, high23);
-        out[12 + c] = _mm512_shuffle_i32x4::<0xdd>(high01, high23);
-    }
-    out
 }

@@ -103,7 +103,7 @@ pub(super) struct Pack {
     pub width: usize,
     /// `[ceil(k / k_group)][width]` lanes. Missing rows, columns and `k` are filled so that they do not change a sum.
     pub dst: *mut u8,
-    /// Where packing leaves what it found out about each column: [`Kernels::header`] bytes.
+    /// Where packing adds what it found out about each column: [`Family::header`] bytes.
     pub header: *mut u8,
 }
 
@@ -134,10 +134,9 @@ impl Smallest {
     }
 }
 
-/// The micro-kernels for one element type on one instruction set.
-pub(super) struct Kernels {
-    /// Rows of the largest tile on packed panels; `packed[r - 1]` computes `r` rows.
-    pub mr: usize,
+/// Micro-kernels that agree on what a lane is, and the packing that makes those lanes.
+#[derive(Clone, Copy)]
+pub(super) struct Family {
     /// Columns of a packed panel.
     pub nr: usize,
     /// Values of `k` in one lane.
@@ -148,41 +147,104 @@ pub(super) struct Kernels {
     pub header: usize,
     pub pack_a: PackFn,
     pub pack_b: PackFn,
-    /// Tiles of packed A and packed B.
-    pub packed: &'static [TileFn],
-    /// The same for operands whose [`Smallest`] do not allow `packed`.
-    pub exact: Option<&'static [TileFn]>,
-    /// Tiles of A with any strides, where elements are lanes; B either way.
-    pub strided: Option<&'static [TileFn]>,
-    /// Tiles on B as it lies in memory.
-    pub plain: Option<Plain>,
-}
-
-/// Kernels that read B as it lies in memory, one `k` per lane.
-pub(super) struct Plain {
-    /// Packs A for these kernels.
-    pub pack_a: PackFn,
-    /// `[rows - 1]`, up to `mr` rows and `nr` columns, on packed A.
-    pub wide: &'static [TileFn],
-    /// `[rows - 1]`, up to `tall.len()` rows and `tall_cols` columns: reads each element of B once where `wide` would twice.
+    /// `[rows - 1]`, on packed A.
+    pub tiles: &'static [TileFn],
+    /// `[rows - 1]`, on packed A and half of a panel: reads each lane of B once for more rows than `tiles` has.
     pub tall: &'static [TileFn],
-    pub tall_cols: usize,
-    /// Whether fewer columns than the kernel's width can be asked for.
-    pub masks: bool,
-    /// B is read in place for fewer rows than this,
-    pub rows_below: usize,
-    /// and for any number of rows where it has at most so many bytes, so that it stays in the second-level cache.
-    pub bytes_up_to: usize,
+    /// Rows up to which `tall` is taken on packed panels; in place it is where all rows are one tile.
+    pub tall_up_to: usize,
+    /// `[rows - 1]`, on A with any strides, where elements are lanes.
+    pub strided: Option<&'static [TileFn]>,
+    /// `[rows - 1]`, for operands whose [`Smallest`] do not allow `tiles`.
+    pub exact: Option<&'static [TileFn]>,
 }
 
-impl Kernels {
+impl Family {
     /// Steps of a sum of length `k`.
     pub(super) fn steps(&self, k: usize) -> usize {
         k.div_ceil(self.k_group)
     }
 
-    /// Bytes of the lanes of a packed panel for `k`.
-    pub(super) fn panel_lanes(&self, k: usize) -> usize {
-        self.steps(k) * self.nr * self.b_lane
+    /// Bytes of a packed panel.
+    pub(super) fn panel_bytes(&self, k: usize) -> usize {
+        (self.header + self.steps(k) * self.nr * self.b_lane).next_multiple_of(64)
+    }
+}
+
+/// All that an instruction set has for one element type.
+pub(super) struct Kernels {
+    /// The lanes of an operand that is packed before and used by many products.
+    pub packed: Family,
+    /// For B where it lies in memory, `[k, n]`: elements are lanes.
+    pub in_place: Option<InPlace>,
+    /// For products of many rows, whether B was packed before or not: its lanes cost more to make and less to use.
+    pub wide: Option<Wide>,
+}
+
+/// When B is read where it lies.
+pub(super) struct InPlace {
+    pub family: Family,
+    /// For fewer rows than this,
+    pub rows_below: usize,
+    /// and for any number of rows where B has at most so many bytes: it stays in the second-level cache.
+    pub bytes_up_to: usize,
+    /// Whether the tiles can do with fewer columns than they have.
+    pub masks: bool,
+    /// For few rows: all columns go along together, so that memory is read in order.
+    pub stream: &'static [StreamFn],
+}
+
+/// See [`Kernels::wide`].
+pub(super) struct Wide {
+    pub family: Family,
+    pub rows_from: usize,
+}
+
+/// Some columns of a product of few rows, with B where it lies.
+pub(super) struct Stream {
+    pub k: usize,
+    /// Packed panel of A.
+    pub a: *const u8,
+    pub b: *const u8,
+    pub b_step: isize,
+    pub cols: usize,
+    /// Room for the sums: one row of `cols`, rounded up to [`STREAM_UNIT`], for each row of A.
+    pub sums: *mut u8,
+    pub finish: Finish,
+}
+
+/// Columns that a stream goes on by.
+pub(super) const STREAM_UNIT: usize = 16;
+
+/// Computes all rows of a stream.
+///
+/// Safety: the addresses are valid for the extents, and the processor has the kernel's instruction set.
+pub(super) type StreamFn = unsafe fn(&Stream);
+
+impl Kernels {
+    pub(super) fn families(&self) -> impl Iterator<Item = &Family> {
+        let in_place = self.in_place.as_ref().map(|in_place| &in_place.family);
+        let wide = self.wide.as_ref().map(|wide| &wide.family);
+        std::iter::once(&self.packed).chain(in_place).chain(wide)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Smallest;
+
+    #[test]
+    fn products_stay_normal_exactly_where_their_last_bits_are_normal() {
+        let exponent = |bits: u16| Smallest::from_wrapped_magnitude((bits & 0x7fff).wrapping_sub(1));
+        assert_eq!(exponent(0x8000), Smallest::NONE);
+        assert_eq!(exponent(0x007f), Smallest(0));
+        assert_eq!(exponent(0x0080), Smallest(1));
+        assert_eq!(exponent(0xbf80), Smallest(127));
+        // 2^-56 * 2^-56 has its last bit at 2^-126, 2^-57 * 2^-56 below.
+        assert!(Smallest(71).products_stay_normal(Smallest(71)));
+        assert!(!Smallest(70).products_stay_normal(Smallest(71)));
+        // A subnormal operand is flushed whatever it is multiplied by.
+        assert!(!Smallest(0).products_stay_normal(Smallest(254)));
+        assert!(Smallest::NONE.products_stay_normal(Smallest(1)));
     }
 }

@@ -1,7 +1,7 @@
 //! Functions of one or two lanes that take more than one instruction, written once for all instruction sets.
 
 use super::Simd;
-use crate::program::Rounding;
+use crate::dtype::Rounding;
 
 /// Constants of [`exp_f`]: the polynomial is the minimax of degree 6 over +-ln(2)/2 with the error measured in units in the
 /// last place of the result and the constant term fixed at 1 (so that `exp(0)` is 1).

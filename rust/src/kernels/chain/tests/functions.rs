@@ -1,8 +1,8 @@
 //! Each instruction by itself, at lengths around vectors and chunks.
 
 use super::*;
+use crate::dtype::Rounding;
 use crate::kernels::chain::{BinaryFn, Conversion, Dst, ReduceFn, RowInst, RowSrc, Src, UnaryFn};
-use crate::program::Rounding;
 
 const UNARY: [UnaryFn; 7] =
     [UnaryFn::NegF, UnaryFn::AbsF, UnaryFn::ExpF, UnaryFn::RecipF, UnaryFn::SqrtF, UnaryFn::NegI, UnaryFn::AbsI];

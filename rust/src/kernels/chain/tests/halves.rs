@@ -37,7 +37,7 @@ fn numbers_around_every_half_and_every_midpoint_narrow_to_the_same_bits() {
             [(DType::F16, convert::f32_to_f16 as fn(f32) -> u16), (DType::BF16, convert::f32_to_bf16)]
         {
             for (wide, half) in inputs.iter().zip(copy(DType::F32, dtype, &inputs, isa)) {
-                assert_eq!(half, narrow(f32::from_bits(*wide)).into(), "{isa} {dtype} {wide:#010x}");
+                assert_eq!(half, u32::from(narrow(f32::from_bits(*wide))), "{isa} {dtype} {wide:#010x}");
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Random well-formed programs from a list of choices, so that a failure shrinks to a short one.
 
 use super::*;
+use crate::dtype::Rounding;
 use crate::kernels::chain::{BinaryFn, Conversion, Dst, ReduceFn, RowInst, RowSrc, Src, UnaryFn};
-use crate::program::Rounding;
 
 const FLOAT_TYPES: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 const INT_TYPES: [DType; 7] = [DType::I32, DType::I8, DType::I16, DType::U8, DType::U16, DType::U32, DType::Bool];

@@ -1,9 +1,9 @@
 //! The meaning of programs, one row at a time, one element at a time.
 
 use super::Case;
+use crate::dtype::Rounding;
 use crate::kernels::chain::{BinaryFn, ChainProgram, Conversion, Dst, Inst, ReduceFn, RowInst, RowSrc, Src, UnaryFn};
 use crate::kernels::simd::{self, Generic, Simd};
-use crate::program::Rounding;
 
 pub(super) fn run(program: &ChainProgram, case: &mut Case) {
     for row in 0..case.rows {

@@ -1,0 +1,188 @@
+"""Annotations: from what stands after the colon to a type."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pypto.frontend.namespace import MISSING, Namespace
+from pypto.frontend.source import Source
+from pypto.frontend.values import Value, describe, is_scalar
+from pypto.ir.diagnostics import Diagnostic, error_for
+from pypto.ir.nodes import Var
+from pypto.language.annotations import (
+    ArrayAnnotation,
+    Directed,
+    Scalar,
+    ScalarAnnotation,
+    Tensor,
+    TensorAnnotation,
+    TensorView,
+    TileAnnotation,
+)
+from pypto.language.distributed import DistributedTensor
+from pypto.language.dtypes import DataType
+from pypto.language.enums import TensorLayout
+
+if TYPE_CHECKING:
+    from pypto.frontend.reader import Reader
+
+
+@dataclass(frozen=True, slots=True)
+class ParamSpec:
+    """A parameter as its annotation says. `shape` and `dtype` are `None` where the call decides."""
+
+    name: str
+    kind: str  # "tensor", "scalar"
+    direction: str
+    declared: bool
+    shape: tuple[Any, ...] | None
+    dtype: DataType | None
+    node: ast.arg
+
+
+_OPERATORS: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.FloorDiv: lambda a, b: a // b,
+    ast.Mod: lambda a, b: a % b,
+}
+
+
+class Unreadable(Exception):
+    """An annotation is none of the language's."""
+
+
+def evaluate(node: ast.expr, namespace: Namespace) -> Any:
+    """The Python value of an annotation: names, attributes, subscripts, lists, numbers and arithmetic, nothing else."""
+    if isinstance(node, ast.Constant):
+        if isinstance(node.value, str):
+            return evaluate(ast.parse(node.value, mode="eval").body, namespace)
+        return node.value
+    if isinstance(node, ast.Name):
+        value = namespace.find(node.id)
+        if value is MISSING:
+            raise Unreadable(f"{node.id!r} is not defined")
+        return value
+    if isinstance(node, ast.Attribute):
+        return getattr(evaluate(node.value, namespace), node.attr)
+    if isinstance(node, ast.Subscript):
+        return evaluate(node.value, namespace)[evaluate(node.slice, namespace)]
+    if isinstance(node, ast.Tuple):
+        return tuple(evaluate(item, namespace) for item in node.elts)
+    if isinstance(node, ast.List):
+        return [evaluate(item, namespace) for item in node.elts]
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        return _OPERATORS[type(node.op)](evaluate(node.left, namespace), evaluate(node.right, namespace))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -evaluate(node.operand, namespace)
+    if isinstance(node, ast.Call):
+        function = evaluate(node.func, namespace)
+        return function(
+            *(evaluate(item, namespace) for item in node.args),
+            **{keyword.arg: evaluate(keyword.value, namespace) for keyword in node.keywords if keyword.arg},
+        )
+    raise Unreadable(f"`{ast.unparse(node)}` cannot stand in an annotation")
+
+
+def read_params(source: Source, namespace: Namespace, skip_self: bool) -> list[ParamSpec]:
+    """The parameters of a function. Raises one error that names every bad annotation."""
+    arguments = source.node.args
+    problems: list[Diagnostic] = []
+    if arguments.vararg or arguments.kwarg or arguments.kwonlyargs:
+        odd = arguments.vararg or arguments.kwarg or arguments.kwonlyargs[0]
+        problems.append(
+            Diagnostic(
+                "syntax", "a kernel has plain parameters only, no *args, **kwargs or keyword-only ones", source.loc(odd)
+            )
+        )
+    known: dict[str, Any] = getattr(namespace.fn, "__annotations__", {})
+    specs: list[ParamSpec] = []
+    for position, argument in enumerate((*arguments.posonlyargs, *arguments.args)):
+        if skip_self and position == 0 and argument.arg == "self":
+            continue
+        try:
+            annotation = known.get(argument.arg)
+            if argument.annotation is not None and (annotation is None or isinstance(annotation, str)):
+                annotation = evaluate(argument.annotation, namespace)
+            specs.append(_spec(argument, annotation))
+        except (Unreadable, TypeError, ValueError, AttributeError, KeyError, SyntaxError, RecursionError) as error:
+            place = argument.annotation or argument
+            problems.append(
+                Diagnostic(
+                    "type",
+                    f"parameter {argument.arg!r}: {error}",
+                    source.loc(place),
+                    "write pl.Tensor, pl.Tensor[[..], dtype], pl.Out[..] or pl.Scalar[dtype]",
+                )
+            )
+    if problems:
+        raise error_for(problems)
+    return specs
+
+
+def _spec(argument: ast.arg, annotation: Any) -> ParamSpec:
+    name, direction, declared = argument.arg, "In", False
+    if isinstance(annotation, Directed):
+        direction, declared, annotation = annotation.direction, True, annotation.inner
+    if annotation is Tensor:
+        return ParamSpec(name, "tensor", direction, declared, None, None, argument)
+    if isinstance(annotation, TensorAnnotation):
+        return ParamSpec(name, "tensor", direction, declared, annotation.shape, _elements(annotation), argument)
+    if isinstance(annotation, TileAnnotation):  # only in kernels that are spliced, where the argument decides
+        return ParamSpec(name, "any", direction, declared, None, None, argument)
+    if annotation is DistributedTensor:
+        raise Unreadable("pld.DistributedTensor: programs over several ranks are not supported")
+    if isinstance(annotation, ScalarAnnotation):
+        return ParamSpec(name, "scalar", direction, declared, None, annotation.dtype, argument)
+    if isinstance(annotation, DataType):
+        return ParamSpec(name, "scalar", direction, declared, None, annotation, argument)
+    if annotation is Scalar or annotation in (int, float, bool):
+        return ParamSpec(name, "scalar", direction, declared, None, None, argument)
+    if annotation is None:
+        return ParamSpec(name, "any", direction, declared, None, None, argument)
+    if isinstance(annotation, ArrayAnnotation):
+        raise Unreadable("pl.Array parameters are not supported yet")
+    raise Unreadable(f"{annotation!r} is not a type of the language")
+
+
+def _elements(annotation: TensorAnnotation) -> DataType:
+    """The dtype of a declared tensor; layouts are labels, other views are refused."""
+    view, dtype = annotation.view, annotation.dtype
+    if isinstance(view, TensorView):
+        if view.valid_shape is not None or view.stride is not None:
+            raise Unreadable("a pl.TensorView with valid_shape or stride is not supported yet")
+    elif view is not None and not isinstance(view, TensorLayout):
+        raise Unreadable(f"the third item of pl.Tensor[...] is a layout such as pl.NZ, got {view!r}")
+    assert dtype is not None, "pl.Tensor[...] always has a dtype"
+    if not dtype.supported:
+        raise Unreadable(f"tensors of dtype {dtype!r} are not supported")
+    return dtype.of_elements
+
+
+def check_local(reader: Reader, annotation: ast.expr, value: Value, node: ast.stmt) -> None:
+    """Compares an annotated assignment with what the value really is."""
+    builder = reader.builder
+    try:
+        wanted = evaluate(annotation, builder.frame.namespace)
+    except (Unreadable, TypeError, ValueError, AttributeError, KeyError) as error:
+        builder.fail("type", f"annotation: {error}", annotation)
+    if isinstance(wanted, (ScalarAnnotation, DataType)):
+        fits = is_scalar(value)
+    elif isinstance(wanted, (TensorAnnotation, TileAnnotation)):
+        fits = isinstance(value, Var) and value.type.dtype is wanted.dtype and _fits(wanted.shape, value.type.shape)
+    else:
+        return
+    if not fits:
+        builder.fail("type", f"the value is {describe(value)}, the annotation says {ast.unparse(annotation)}", node)
+
+
+def _fits(wanted: tuple[Any, ...] | None, have: tuple[Any, ...]) -> bool:
+    if wanted is None:
+        return True
+    if len(wanted) != len(have):
+        return False
+    return all(a == b for a, b in zip(wanted, have, strict=True) if isinstance(a, int) and isinstance(b, int))

@@ -1,0 +1,41 @@
+"""Which names a block of source assigns."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+
+def assigned_names(body: Iterable[ast.stmt]) -> list[str]:
+    """Names that statements assign, at any depth, in order of first appearance.
+
+    Writes through subscripts are not assignments: they change memory, not what the name means. Indices of loops are
+    none either: they mean something inside their loop only.
+    """
+    found: dict[str, None] = {}
+    stack: list[ast.AST] = []
+    stack.extend(reversed(list(body)))
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Name):
+            if isinstance(node.ctx, ast.Store):
+                found[node.id] = None
+        elif isinstance(node, (ast.stmt, ast.Tuple, ast.List, ast.Starred, ast.withitem, ast.ExceptHandler)):
+            stack.extend(reversed(list(_parts(node))))
+    return list(found)
+
+
+def _parts(node: ast.AST) -> Iterable[ast.AST]:
+    if isinstance(node, ast.Assign):
+        return node.targets
+    if isinstance(node, (ast.AnnAssign, ast.AugAssign)):
+        return (node.target,)
+    if isinstance(node, (ast.For, ast.While, ast.If)):  # the index of a loop has a meaning inside it only
+        return (*node.body, *node.orelse)
+    if isinstance(node, ast.With):
+        return (*node.items, *node.body)
+    if isinstance(node, ast.withitem):
+        return () if node.optional_vars is None else (node.optional_vars,)
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return node.elts
+    return ()

@@ -1,0 +1,210 @@
+"""The state of one function while its source is read: where statements go, what names mean, what went wrong.
+
+`Builder` is what the other modules of this package work on; it knows nothing of syntax.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn, TypeAlias
+
+from pypto.frontend.namespace import Namespace
+from pypto.frontend.source import Source
+from pypto.frontend.values import POISON, Poison, Value
+from pypto.ir.diagnostics import Diagnostic, Loc
+from pypto.ir.exprs import Const, Dim, Expr, ScalarOp, ScalarVar, Symbol
+from pypto.ir.nodes import Let, Operand, OpStmt, Stmt, Var
+from pypto.ir.types import TileType, ValueType
+from pypto.language.annotations import DynVar
+
+Chain: TypeAlias = tuple[tuple[str, Loc], ...]
+"""Functions that are being read, outermost first, with the place of each call."""
+
+
+class Refused(Exception):
+    """A statement was refused; its diagnostic is recorded. Caught where statements are read, which then goes on."""
+
+
+@dataclass(slots=True)
+class Frame:
+    """One function body being read: the outermost one, or one that is spliced into it.
+
+    `where` says in which block a name was last assigned; `baked` names the scalar parameters whose value was fixed;
+    `conditional` counts the branches and loops around the current statement; `result` is what `return` gave.
+    """
+
+    source: Source
+    namespace: Namespace
+    names: dict[str, Value] = field(default_factory=dict)
+    dynamic: dict[DynVar, Dim] = field(default_factory=dict)
+    methods: dict[str, Any] | None = None
+    where: dict[str, list[Stmt]] = field(default_factory=dict)
+    baked: frozenset[str] = frozenset()
+    result: Value | None = None
+    conditional: int = 0
+
+
+class Builder:
+    """One function being built.
+
+    `level` is `orchestration` or `kernel`; `pl.at` raises it to `kernel` for its body. `users` counts how many
+    names hold a variable, which decides whether the variable may be assigned in place.
+    """
+
+    def __init__(self, frame: Frame, level: str, name: str, diagnostics: list[Diagnostic], chain: Chain) -> None:
+        self.frame = frame
+        self.level = level
+        self.name = name
+        self.block: list[Stmt] = []
+        self.diagnostics = diagnostics
+        self.chain = chain
+        self.users: dict[Var, int] = {}
+        self.homes: dict[str, Var | ScalarVar] = {}
+        self.fresh = 0
+
+    # Places and errors.
+
+    def loc(self, node: ast.AST) -> Loc:
+        """Where a node of the current frame stands."""
+        return self.frame.source.loc(node)
+
+    def report(self, kind: str, message: str, node: ast.AST | Loc, hint: str = "") -> None:
+        """Records a mistake and goes on."""
+        loc = node if isinstance(node, Loc) else self.loc(node)
+        self.diagnostics.append(Diagnostic(kind, message, loc, hint, self.chain))
+
+    def fail(self, kind: str, message: str, node: ast.AST | Loc, hint: str = "") -> NoReturn:
+        """Records a mistake and leaves the statement."""
+        self.report(kind, message, node, hint)
+        raise Refused
+
+    # Names.
+
+    def bind(self, name: str, value: Value) -> None:
+        """Makes `name` mean `value` in the current frame."""
+        names, users = self.frame.names, self.users
+        for var in _variables(names.get(name)):
+            users[var] -= 1
+        for var in _variables(value):
+            users[var] = users.get(var, 0) + 1
+        names[name] = value
+
+    def unbind(self, name: str) -> None:
+        """Makes `name` mean nothing in the current frame."""
+        for var in _variables(self.frame.names.pop(name, None)):
+            self.users[var] -= 1
+
+    def restore(self, names: dict[str, Value]) -> None:
+        """Makes the names of the current frame mean what they meant in a copy of them."""
+        current = self.frame.names
+        for name in [name for name in current if name not in names]:
+            self.unbind(name)
+        for name, value in names.items():
+            if current.get(name) is not value:
+                self.bind(name, value)
+
+    # Statements.
+
+    def emit(self, stmt: Stmt) -> None:
+        """Appends a statement to the current block."""
+        self.block.append(stmt)
+
+    @contextmanager
+    def into(self, block: list[Stmt]) -> Iterator[list[Stmt]]:
+        """Emits into `block` for a while."""
+        outer, self.block = self.block, block
+        try:
+            yield block
+        finally:
+            self.block = outer
+
+    def unique(self, base: str) -> str:
+        """A name for a value that the source does not name."""
+        self.fresh += 1
+        return f"{base}_{self.fresh}"
+
+    def let(self, value: Expr, node: ast.AST | Loc, name: str = "s") -> Expr:
+        """A variable that keeps `value` as it is now; constants and unchanging values stay what they are."""
+        if isinstance(value, (Const, Symbol)) or (isinstance(value, ScalarVar) and not value.mutable):
+            return value
+        var = ScalarVar(self.unique(name), value.dtype, None if depends_on_mutable(value) else value)
+        self.emit(Let(var, value, node if isinstance(node, Loc) else self.loc(node)))
+        return var
+
+    def detach(self, value: Value, node: ast.AST | Loc) -> Value:
+        """`value` as it is now: a scalar that may change is copied, also inside a tuple."""
+        if isinstance(value, ScalarVar) and value.mutable:
+            return self.let(value, node, value.name)
+        if isinstance(value, tuple):
+            return tuple(self.detach(item, node) for item in value)
+        return value
+
+    def op(
+        self,
+        name: str,
+        type: ValueType | None,
+        args: tuple[Operand, ...],
+        node: ast.AST | Loc,
+        attrs: dict[str, Any] | None = None,
+        hint: str = "t",
+    ) -> Var:
+        """Emits an operation; the result is a new variable of `type` (for `None` the result is not to be used)."""
+        loc = node if isinstance(node, Loc) else self.loc(node)
+        if isinstance(type, TileType) and any(isinstance(part, ScalarVar) and part.mutable for part in type.valid):
+            # An operand carries its validity in variables that change with it; the result keeps its own.
+            valid = tuple(part if isinstance(part, int) else self.let(part, loc, "n") for part in type.valid)
+            type = replace(type, valid=valid)  # type: ignore[arg-type]  # a runtime extent is no constant
+        out = None if type is None else Var(self.unique(hint), type, loc)
+        self.emit(OpStmt(name, out, args, loc, attrs or {}))
+        return out  # type: ignore[return-value]
+
+    def dim(self, value: Expr, node: ast.AST) -> Dim:
+        """An extent for a type: an int, or something that never changes afterwards."""
+        from pypto.ir.exprs import to_dim
+
+        dim = to_dim(value)
+        if isinstance(dim, int):
+            return dim
+        return self.let(dim, node, "n")  # type: ignore[return-value]  # not constant
+
+    # Symbols.
+
+    def symbol_of(self, var: DynVar, node: ast.AST) -> Dim:
+        """What a dynamic extent means here."""
+        found = self.frame.dynamic.get(var)
+        if found is None:
+            self.fail(
+                "value",
+                f"{var!r} is no extent of a parameter of {self.frame.source.node.name!r}, so it has no value",
+                node,
+                f"use it in an annotation (pl.Tensor[[{var.name}, 64], ..]) or write x.bind_dynamic(0, {var.name})",
+            )
+        return found
+
+
+def _variables(value: Value | None) -> Iterator[Var]:
+    if isinstance(value, Var):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _variables(item)
+
+
+def depends_on_mutable(expr: Expr) -> bool:
+    """Whether evaluating `expr` later could give another value."""
+    if isinstance(expr, ScalarVar):
+        return expr.mutable
+    return isinstance(expr, ScalarOp) and any(depends_on_mutable(arg) for arg in expr.args)
+
+
+def usable(builder: Builder, value: Value) -> Value:
+    """`value`, or leaves the statement silently where an earlier mistake already explains it."""
+    if isinstance(value, Poison):
+        raise Refused
+    return value
+
+
+__all__ = ["POISON", "Builder", "Frame", "Refused", "depends_on_mutable", "usable"]

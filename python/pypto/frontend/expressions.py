@@ -1,0 +1,248 @@
+"""Expressions: from syntax to values."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+from pypto.frontend import scalars, views
+from pypto.frontend.builder import Builder, usable
+from pypto.frontend.namespace import MISSING
+from pypto.frontend.values import BoundMethod, PyValue, Value, Window, describe, is_scalar
+from pypto.ir.exprs import Const, Expr, literal, of_dim
+from pypto.ir.nodes import Var
+from pypto.language.annotations import DynVar
+from pypto.language.dtypes import DataType
+
+if TYPE_CHECKING:
+    from pypto.frontend.reader import Reader
+
+MAX_DEPTH: Final = 200
+"""Nesting of one expression. Beyond this no person wrote it, and recursion would end the process instead."""
+
+MAX_INT: Final = 1 << 63
+
+_REJECTED: Final[dict[type[ast.expr], tuple[str, str]]] = {
+    ast.IfExp: ("a conditional expression", "write an if statement; for numbers pl.min/pl.max may do"),
+    ast.Lambda: ("lambda", "define a function and decorate it with @pl.jit.inline"),
+    ast.ListComp: ("a comprehension", "write the elements out, or a loop over pl.range"),
+    ast.SetComp: ("a comprehension", "write a loop over pl.range"),
+    ast.DictComp: ("a comprehension", "write a loop over pl.range"),
+    ast.GeneratorExp: ("a generator", "write a loop over pl.range"),
+    ast.NamedExpr: ("`:=`", "write an assignment on its own line"),
+    ast.JoinedStr: ("an f-string", "strings are not values of the language"),
+    ast.Await: ("await", "kernels run in program order"),
+    ast.Yield: ("yield", "carry values with pl.yield_(...)"),
+    ast.YieldFrom: ("yield", "carry values with pl.yield_(...)"),
+    ast.Dict: ("a dict", "kernels have scalars, tensors and tiles"),
+    ast.Set: ("a set", "kernels have scalars, tensors and tiles"),
+    ast.Starred: ("`*`", "write the arguments out"),
+}
+_BITS: Final = {
+    ast.BitAnd: ("&", "pl.and_"),
+    ast.BitOr: ("|", "pl.or_"),
+    ast.BitXor: ("^", "pl.xor"),
+    ast.Pow: ("**", "a multiplication"),
+}
+
+
+class Expressions:
+    """Evaluates expressions in the current frame of the builder."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        self.builder: Builder = reader.builder
+        self._depth = 0
+
+    def value(self, node: ast.expr) -> Value:
+        """The value of an expression. Mistakes are recorded, then `Refused` is raised."""
+        if self._depth >= MAX_DEPTH:
+            self.builder.fail(
+                "syntax", f"this expression nests more than {MAX_DEPTH} levels deep", node, "name parts of it"
+            )
+        self._depth += 1
+        try:
+            return _VISITORS.get(type(node), Expressions._reject)(self, node)
+        finally:
+            self._depth -= 1
+
+    def scalar(self, node: ast.expr, what: str) -> Expr:
+        """The value of an expression that must be a scalar."""
+        return scalars.scalar(self.builder, self.value(node), node, what)
+
+    def _reject(self, node: ast.expr) -> Value:
+        what, hint = _REJECTED.get(type(node), (f"`{type(node).__name__}`", ""))
+        self.builder.fail("syntax", f"{what} is not part of the kernel language", node, hint)
+
+    def _constant(self, node: ast.Constant) -> Value:
+        value = node.value
+        if isinstance(value, (bool, float)):
+            return literal(value)
+        if isinstance(value, int):
+            if not -MAX_INT <= value < MAX_INT:
+                self.builder.fail("value", "this integer does not fit into 64 bits", node)
+            return literal(value)
+        return PyValue(value)
+
+    def _name(self, node: ast.Name) -> Value:
+        builder = self.builder
+        frame = builder.frame
+        found = frame.names.get(node.id)
+        if found is not None:
+            return usable(builder, found)
+        outside = frame.namespace.find(node.id)
+        if outside is MISSING:
+            hint = ""
+            if node.id in self.reader.assigned_somewhere:
+                hint = "give it a value before this line, on every path that leads here"
+            builder.fail("value", f"{node.id!r} has no value here", node, hint)
+        return self.of_python(outside, node)
+
+    def of_python(self, obj: Any, node: ast.AST) -> Value:
+        """An outside Python object as a value: numbers become constants, dynamic extents what they are here."""
+        if isinstance(obj, (bool, int, float)) and not isinstance(obj, Enum):
+            if isinstance(obj, int) and not -MAX_INT <= obj < MAX_INT:
+                self.builder.fail("value", "this integer does not fit into 64 bits", node)
+            return literal(obj)
+        if isinstance(obj, DynVar):
+            return of_dim(self.builder.symbol_of(obj, node))
+        if isinstance(obj, (tuple, list)) and len(obj) <= 4096:
+            return tuple(self.of_python(item, node) for item in obj)
+        return PyValue(obj)
+
+    def _attribute(self, node: ast.Attribute) -> Value:
+        builder = self.builder
+        if isinstance(node.value, ast.Name) and node.value.id == "self" and builder.frame.methods is not None:
+            method = builder.frame.methods.get(node.attr)
+            if method is None:
+                known = ", ".join(builder.frame.methods)
+                builder.fail("value", f"this program has no function {node.attr!r}", node, f"it has {known}")
+            return PyValue(method)
+        owner = usable(builder, self.value(node.value))
+        if isinstance(owner, (Var, Window)):
+            return self._member(owner, node)
+        if isinstance(owner, PyValue):
+            if isinstance(owner.obj, DataType) and node.attr in ("get_byte", "get_bit"):
+                return BoundMethod(owner.obj, node.attr)
+            try:
+                found = getattr(owner.obj, node.attr)
+            except AttributeError:
+                builder.fail("value", f"{describe(owner)} has no attribute {node.attr!r}", node)
+            return self.of_python(found, node)
+        builder.fail("type", f"{describe(owner)} has no attribute {node.attr!r}", node)
+
+    def _member(self, owner: Var | Window, node: ast.Attribute) -> Value:
+        if node.attr == "shape":
+            shape = owner.type.shape if isinstance(owner, Var) else owner.shape
+            return tuple(of_dim(dim) for dim in shape)
+        if node.attr == "dtype":
+            return PyValue(owner.type.dtype if isinstance(owner, Var) else owner.base.type.dtype)
+        if node.attr == "bind_dynamic":
+            return BoundMethod(owner, node.attr)
+        self.builder.fail(
+            "type",
+            f"{describe(owner)} has no attribute {node.attr!r}",
+            node,
+            "tensors and tiles have .shape and .dtype; operations are functions: pl.add(x, y)",
+        )
+
+    def _subscript(self, node: ast.Subscript) -> Value:
+        owner = usable(self.builder, self.value(node.value))
+        if isinstance(owner, tuple):
+            return self._item(owner, node)
+        if isinstance(owner, Window):
+            owner = views.view_of(self.builder, owner, node)
+        if isinstance(owner, Var):
+            return views.subscript(self, owner, node)
+        if isinstance(owner, PyValue):
+            return self._annotation_like(owner, node)
+        self.builder.fail("type", f"{describe(owner)} cannot be indexed", node)
+
+    def _item(self, owner: tuple[Any, ...], node: ast.Subscript) -> Value:
+        position = self.value(node.slice)
+        if not isinstance(position, Const) or isinstance(position.value, float):
+            self.builder.fail("type", "a tuple is indexed by a constant integer", node.slice)
+        at = int(position.value)
+        if not -len(owner) <= at < len(owner):
+            self.builder.fail("value", f"index {at} is outside a tuple of {len(owner)}", node.slice)
+        return usable(self.builder, owner[at])
+
+    def _annotation_like(self, owner: PyValue, node: ast.Subscript) -> Value:
+        key = self.value(node.slice)
+        if isinstance(owner.obj, dict):
+            plain = key.obj if isinstance(key, PyValue) else getattr(key, "value", None)
+            if plain in owner.obj:
+                return self.of_python(owner.obj[plain], node)
+        self.builder.fail("type", f"{describe(owner)} cannot be indexed in a kernel", node)
+
+    def _call(self, node: ast.Call) -> Value:
+        return self.reader.calls.call(node)
+
+    def _tuple(self, node: ast.Tuple | ast.List) -> Value:
+        return tuple(usable(self.builder, self.value(item)) for item in node.elts)
+
+    def _binary(self, node: ast.BinOp) -> Value:
+        kind = scalars.BINARY.get(type(node.op))
+        if kind is None:
+            symbol, other = _BITS.get(type(node.op), (type(node.op).__name__, ""))
+            self.builder.fail(
+                "syntax", f"{symbol!r} is not part of the kernel language", node, f"write {other}" if other else ""
+            )
+        lhs = usable(self.builder, self.value(node.left))
+        rhs = usable(self.builder, self.value(node.right))
+        return scalars.arithmetic(self.builder, kind[0], kind[1], lhs, rhs, node)
+
+    def _unary(self, node: ast.UnaryOp) -> Value:
+        value = usable(self.builder, self.value(node.operand))
+        if isinstance(node.op, ast.UAdd):
+            return scalars.scalar(self.builder, value, node, "the operand of '+'")
+        op = "neg" if isinstance(node.op, ast.USub) else "bitnot" if isinstance(node.op, ast.Invert) else "not"
+        return scalars.negate(self.builder, op, value, node)
+
+    def _boolean(self, node: ast.BoolOp) -> Value:
+        values = [usable(self.builder, self.value(item)) for item in node.values]
+        return scalars.logical(self.builder, "and" if isinstance(node.op, ast.And) else "or", values, node.values)
+
+    def _compare(self, node: ast.Compare) -> Value:
+        if len(node.ops) > 1:
+            self.builder.fail(
+                "syntax", "a chain of comparisons is not part of the kernel language", node, "write a < b and b < c"
+            )
+        op = scalars.COMPARE.get(type(node.ops[0]))
+        if op is None:
+            self.builder.fail(
+                "syntax", f"`{_OPERATOR.get(type(node.ops[0]), '?')}` is not part of the kernel language", node
+            )
+        lhs = usable(self.builder, self.value(node.left))
+        rhs = usable(self.builder, self.value(node.comparators[0]))
+        if (
+            isinstance(lhs, PyValue)
+            and isinstance(rhs, PyValue)
+            and isinstance(lhs.obj, (DataType, Enum))
+            and op in ("eq", "ne")
+        ):
+            return literal((lhs.obj == rhs.obj) == (op == "eq"))
+        if not is_scalar(lhs) and isinstance(lhs, (Var, Window)):
+            self.builder.fail(
+                "type", f"comparisons work on scalars, got {describe(lhs)}", node, "element by element: pl.cmp(a, b)"
+            )
+        return scalars.compare(self.builder, op, lhs, rhs, node)
+
+
+_OPERATOR: Final = {ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in"}
+
+_VISITORS: Final[dict[type[ast.expr], Callable[[Expressions, Any], Value]]] = {
+    ast.Constant: Expressions._constant,
+    ast.Name: Expressions._name,
+    ast.Attribute: Expressions._attribute,
+    ast.Subscript: Expressions._subscript,
+    ast.Call: Expressions._call,
+    ast.Tuple: Expressions._tuple,
+    ast.List: Expressions._tuple,
+    ast.BinOp: Expressions._binary,
+    ast.UnaryOp: Expressions._unary,
+    ast.BoolOp: Expressions._boolean,
+    ast.Compare: Expressions._compare,
+}

@@ -1,0 +1,99 @@
+"""One function, from its source and the types of its parameters to IR."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pypto.frontend.annotations import ParamSpec
+from pypto.frontend.builder import Builder, Chain, Frame, Refused
+from pypto.frontend.library import Library
+from pypto.frontend.namespace import Namespace
+from pypto.frontend.reader import Reader
+from pypto.frontend.rules.transfer import write_tile
+from pypto.frontend.signature import Signature
+from pypto.frontend.source import Source
+from pypto.frontend.values import POISON, PyValue, Value, describe
+from pypto.ir.exprs import Const, ScalarVar, index
+from pypto.ir.nodes import Function, Param, Var
+from pypto.ir.types import TensorType, TileType
+from pypto.language.enums import FunctionType
+
+
+def build(
+    library: Library,
+    name: str,
+    kind: FunctionType,
+    source: Source,
+    namespace: Namespace,
+    specs: list[ParamSpec],
+    signature: Signature,
+    baked: dict[str, Const],
+    methods: dict[str, Any] | None = None,
+    chain: Chain = (),
+) -> Function:
+    """Reads the function and adds it to the library. Mistakes go to `library.diagnostics`."""
+    frame = Frame(source, namespace, dynamic=dict(signature.dynamic), methods=methods, baked=frozenset(baked))
+    level = "kernel" if kind.is_kernel else "orchestration"
+    builder = Builder(frame, level, name, library.diagnostics, chain)
+    reader = Reader(builder, library)
+    params = [_param(builder, spec, type, baked) for spec, type in zip(specs, signature.types, strict=True)]
+    loc = source.loc(source.node)
+    function = Function(name, kind, params, builder.block, [], loc, list(signature.symbols))
+    try:
+        reader.statements.read(source.node.body)
+        function.returns = _returns(reader, function)
+    except Refused:
+        pass
+    library.add(function)
+    return function
+
+
+def _param(builder: Builder, spec: ParamSpec, type: Any, baked: dict[str, Const]) -> Param:
+    loc = builder.loc(spec.node)
+    builder.frame.where[spec.name] = builder.block
+    if isinstance(type, TensorType):
+        var = Var(spec.name, type, loc)
+        builder.bind(spec.name, var)
+        return Param(spec.name, var, spec.direction, loc, spec.declared)
+    scalar = ScalarVar(spec.name, type)
+    fixed = baked.get(spec.name)
+    builder.bind(spec.name, scalar if fixed is None else fixed)
+    return Param(spec.name, scalar, "In", loc, False, None if fixed is None else fixed.value)
+
+
+def _returns(reader: Reader, function: Function) -> list[Var]:
+    result = reader.builder.frame.result
+    if result is None or (isinstance(result, PyValue) and result.obj is None):
+        return []
+    items = result if isinstance(result, tuple) else (result,)
+    return [_returned(reader, function, item, position) for position, item in enumerate(items)]
+
+
+def _returned(reader: Reader, function: Function, value: Value, position: int) -> Var:
+    builder = reader.builder
+    place = function.loc
+    if value is POISON:
+        raise Refused
+    if isinstance(value, Var):
+        var = value.resolve()
+        if any(param.var is var for param in function.params):
+            return var
+        if isinstance(var.type, TileType) and function.kind.is_kernel:
+            return _result_param(builder, function, var, position)
+    builder.fail(
+        "type",
+        f"{function.name!r} returns {describe(value)}, which is none of its parameters",
+        place,
+        "declare a parameter out: pl.Out[pl.Tensor[...]], write it (out[:] = x), and return it",
+    )
+
+
+def _result_param(builder: Builder, function: Function, tile: Var, position: int) -> Var:
+    """A kernel that returns an on-chip value writes it to a parameter that its caller provides."""
+    name = f"{function.name}_result{position}"
+    type = tile.tile
+    var = Var(name, TensorType(type.shape, type.dtype), function.loc)
+    function.params.append(Param(name, var, "Out", function.loc, True))
+    zero = tuple(index(0) for _ in type.shape)
+    write_tile(builder, tile, var, zero, builder.frame.source.node, "return")
+    return var

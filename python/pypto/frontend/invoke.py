@@ -1,0 +1,251 @@
+"""Calls of other kernel functions: spliced into the caller, or specialised and launched."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pypto.frontend import signature, views
+from pypto.frontend.annotations import ParamSpec
+from pypto.frontend.builder import Frame, usable
+from pypto.frontend.library import MAX_CALL_DEPTH
+from pypto.frontend.namespace import Namespace
+from pypto.frontend.source import Source, read
+from pypto.frontend.values import PyValue, Value, Window, describe, is_scalar
+from pypto.ir.diagnostics import KernelError
+from pypto.ir.exprs import Const, Expr, cast, index, of_dim
+from pypto.ir.nodes import CallStmt, Function, Var
+from pypto.ir.types import TileType
+from pypto.language.enums import FunctionType
+from pypto.language.jit import JITFunction
+from pypto.language.program import FunctionDecl, InlineFunction
+
+if TYPE_CHECKING:
+    from pypto.frontend.reader import Reader
+
+_REFUSED = {
+    "entry": (
+        "a @pl.jit entry cannot be called from another kernel",
+        "decorate it with @pl.jit.inline, or with @pl.jit.incore if it computes on tiles",
+    ),
+    "host": ("host functions are not supported yet", ""),
+    "extern": ("hand-written device code (@pl.jit.extern) is not supported", ""),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Callee:
+    """A decorated function that is about to be called."""
+
+    name: str
+    source: Source
+    namespace: Namespace
+    methods: dict[str, Any] | None
+    specs: list[ParamSpec]
+    axes: dict[str, signature.Axes]
+
+
+def is_ir_function(obj: object) -> bool:
+    """Whether `obj` is what a bare `@pl.function` returns."""
+    return isinstance(obj, Function)
+
+
+def _kind(obj: Any) -> str:
+    """`splice`, `launch`, or the kind of a function that cannot be called."""
+    if isinstance(obj, Function):
+        obj = obj.attrs["decl"]
+    if isinstance(obj, InlineFunction):
+        return "splice"
+    if isinstance(obj, FunctionDecl):
+        return "launch" if obj.type.is_kernel else "splice"
+    if isinstance(obj, JITFunction):
+        return {"incore": "launch", "inline": "splice", "opaque": "splice"}.get(obj.kind, obj.kind)
+    return ""
+
+
+def is_launchable(obj: object) -> bool:
+    """Whether orchestration code that calls `obj` launches a kernel."""
+    return _kind(obj) == "launch"
+
+
+def call_function(reader: Reader, obj: Any, node: ast.Call) -> Value:
+    """A call of a decorated function."""
+    builder = reader.builder
+    kind = _kind(obj)
+    if kind in _REFUSED:
+        message, hint = _REFUSED[kind]
+        builder.fail(
+            "unsupported" if kind != "entry" else "type", f"{ast.unparse(node.func)}: {message}", node.func, hint
+        )
+    decl = obj.attrs["decl"] if isinstance(obj, Function) else obj
+    _check_name(reader, decl, node)
+    if len(builder.chain) >= MAX_CALL_DEPTH:
+        builder.fail("value", f"{decl.__name__!r} calls itself, directly or through others", node, "write a loop")
+    fn = decl.fn
+    try:
+        source = read(fn)
+        namespace = Namespace(fn, reader.library.captures)
+        methods = builder.frame.methods if isinstance(decl, FunctionDecl) else None
+        specs = signature.specs_of(source, namespace, skip_self=methods is not None)
+        axes = signature.dynamic_axes(source, namespace, specs)
+    except KernelError as error:
+        builder.diagnostics.extend(error.diagnostics)
+        builder.fail("type", f"{decl.__name__!r} cannot be called: its definition was refused", node)
+    callee = Callee(decl.__name__, source, namespace, methods, specs, axes)
+    values, nodes = _match(reader, decl.__name__, specs, node)
+    if kind == "splice" or builder.level == "kernel":
+        return _splice(reader, callee, values, nodes, node)
+    return _launch(reader, callee, values, nodes, node)
+
+
+def _check_name(reader: Reader, decl: Any, node: ast.Call) -> None:
+    """A callee is found by its own name: `foo = bar; foo(x)` is a slip that would compile the wrong function."""
+    if isinstance(decl, JITFunction) and isinstance(node.func, ast.Name) and node.func.id != decl.__name__:
+        reader.builder.fail(
+            "value",
+            f"{node.func.id!r} is another name for {decl.__name__!r}; call a function by the name of its definition",
+            node.func,
+            f"write {decl.__name__}(...)",
+        )
+
+
+def _match(reader: Reader, name: str, specs: list[ParamSpec], node: ast.Call) -> tuple[list[Value], list[ast.expr]]:
+    builder = reader.builder
+    values: list[Value | None] = [None] * len(specs)
+    nodes: list[ast.expr] = [node] * len(specs)
+    if len(node.args) > len(specs):
+        builder.fail("type", f"{name}() takes {len(specs)} arguments, {len(node.args)} were given", node)
+    given = [(position, argument) for position, argument in enumerate(node.args)]
+    for keyword in node.keywords:
+        at = next((i for i, spec in enumerate(specs) if spec.name == keyword.arg), None)
+        if at is None:
+            builder.fail(
+                "type",
+                f"{name}() has no parameter {keyword.arg!r}",
+                keyword.value,
+                f"it has {', '.join(spec.name for spec in specs)}",
+            )
+        given.append((at, keyword.value))
+    for at, argument in given:
+        if values[at] is not None:
+            builder.fail("type", f"{name}() got {specs[at].name!r} twice", argument)
+        values[at], nodes[at] = usable(builder, reader.expressions.value(argument)), argument
+    missing = [spec.name for spec, value in zip(specs, values, strict=True) if value is None]
+    if missing:
+        builder.fail("type", f"{name}() needs {', '.join(missing)}", node)
+    return values, nodes  # type: ignore[return-value]  # none is missing
+
+
+def _splice(reader: Reader, callee: Callee, values: list[Value], nodes: list[ast.expr], node: ast.Call) -> Value:
+    """Reads the callee's body in place, with its own names."""
+    builder = reader.builder
+    passed = zip(callee.specs, nodes, strict=True)
+    baked = frozenset(spec.name for spec, argument in passed if _is_baked(builder.frame, argument))
+    frame = Frame(callee.source, callee.namespace, methods=callee.methods, baked=baked)
+    outer_frame, outer_chain, outer_homes = builder.frame, builder.chain, builder.homes
+    here = builder.loc(node)
+    builder.frame, builder.chain, builder.homes = frame, (*outer_chain, (callee.name, here)), {}
+    outer_loops, reader.regions.loops = reader.regions.loops, []
+    try:
+        signature.bind_dynamic_extents(builder, callee.axes, callee.specs, values)
+        for spec, value in zip(callee.specs, values, strict=True):
+            builder.bind(spec.name, builder.detach(value, here))
+        reader.statements.read(callee.source.node.body)
+    finally:
+        for bound in list(frame.names):
+            builder.unbind(bound)
+        builder.frame, builder.chain, builder.homes = outer_frame, outer_chain, outer_homes
+        reader.regions.loops = outer_loops
+    return PyValue(None) if frame.result is None else frame.result
+
+
+def _launch(reader: Reader, callee: Callee, values: list[Value], nodes: list[ast.expr], node: ast.Call) -> Value:
+    """Specialises the callee for these arguments and launches it."""
+    from pypto.frontend.functions import build
+
+    builder = reader.builder
+    arguments: list[Var | Expr] = []
+    baked: dict[str, Const] = {}
+    for spec, value, argument in zip(callee.specs, values, nodes, strict=True):
+        arguments.append(_argument(reader, callee.name, spec, value, argument))
+        if _is_baked(builder.frame, argument) and isinstance(value, Const):
+            baked[spec.name] = value
+    resolved = signature.resolve(callee.namespace, callee.specs, callee.axes, arguments, baked)
+    kernel = reader.library.kernels.get(resolved.key)
+    if kernel is None:
+        chain = (*builder.chain, (callee.name, builder.loc(node)))
+        kernel = build(
+            reader.library,
+            callee.name,
+            FunctionType.InCore,
+            callee.source,
+            callee.namespace,
+            callee.specs,
+            resolved,
+            baked,
+            callee.methods,
+            chain,
+        )
+        reader.library.kernels[resolved.key] = kernel
+    passed = list(arguments)
+    results: list[Value] = []
+    for returned in kernel.returns:
+        position = next((i for i, param in enumerate(kernel.params) if param.var is returned.resolve()), None)
+        assert position is not None, "every result of a kernel is one of its parameters"
+        if position >= len(passed):
+            shape = returned.tensor.shape
+            passed.append(
+                builder.op(
+                    "create_tensor",
+                    returned.type,
+                    (tuple(of_dim(dim) for dim in shape),),
+                    node,
+                    {"init_value": None},
+                    returned.name,
+                )
+            )
+        results.append(passed[position])
+    builder.emit(CallStmt(kernel, tuple(passed), index(1), builder.loc(node)))
+    if not results:
+        return PyValue(None)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _is_baked(frame: Frame, argument: ast.expr) -> bool:
+    """Whether an argument is the name of a scalar that was fixed at compile time: the callee fixes it too."""
+    return isinstance(argument, ast.Name) and argument.id in frame.baked
+
+
+def _argument(reader: Reader, name: str, spec: ParamSpec, value: Value, node: ast.expr) -> Var | Expr:
+    builder = reader.builder
+    if spec.kind == "scalar" or (spec.kind == "any" and is_scalar(value)):
+        if not is_scalar(value):
+            builder.fail("type", f"{name}(): {spec.name!r} is a scalar, got {describe(value)}", node)
+        if spec.dtype is not None and (value.dtype.is_float, value.dtype.is_bool) != (
+            spec.dtype.is_float,
+            spec.dtype.is_bool,
+        ):
+            if isinstance(value, Const) and spec.dtype.is_float and not value.dtype.is_bool:
+                return cast(value, spec.dtype)
+            builder.fail(
+                "type",
+                f"{name}(): {spec.name!r} is a {spec.dtype} scalar, got {describe(value)}",
+                node,
+                f"convert it: pl.cast(x, pl.{spec.dtype.name})",
+            )
+        return value
+    if isinstance(value, Window) or not isinstance(value, Var):
+        builder.fail("type", f"{name}(): {spec.name!r} is a tensor, got {describe(value)}", node)
+    if isinstance(value.type, TileType):
+        return views.in_memory(builder, value, node)
+    if spec.dtype is not None and spec.dtype is not value.type.dtype:
+        builder.fail(
+            "type",
+            f"{name}(): {spec.name!r} has dtype {spec.dtype}, got {describe(value)}",
+            node,
+            "convert it in a kernel: pl.cast",
+        )
+    if spec.shape is not None and len(spec.shape) != len(value.type.shape):
+        builder.fail("type", f"{name}(): {spec.name!r} has {len(spec.shape)} axes, got {describe(value)}", node)
+    return value

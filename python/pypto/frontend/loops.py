@@ -1,0 +1,214 @@
+"""Loops: `for` over the iterators of the language, `while`, and carried values."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Final
+
+from pypto.frontend import scalars, scopes, views
+from pypto.frontend.assigned import assigned_names
+from pypto.frontend.builder import usable
+from pypto.frontend.regions import LoopState
+from pypto.frontend.values import PyValue, Value, Window, describe, is_scalar
+from pypto.ir.exprs import Const, Expr, ScalarVar, index
+from pypto.ir.nodes import ForStmt, Stmt, Var, WhileStmt
+from pypto.language.dtypes import INDEX
+from pypto.language.stubs import MARK
+
+if TYPE_CHECKING:
+    from pypto.frontend.reader import Reader
+
+COUNTED: Final = ("range", "parallel", "pipeline")
+MAX_UNROLL: Final = 4096
+"""Rounds of one `pl.unroll`: each repeats the body in the program."""
+
+
+def read_for(reader: Reader, node: ast.For) -> None:
+    """`for target in iterator(...)`."""
+    builder = reader.builder
+    if node.orelse:
+        builder.fail("syntax", "`else` on a loop is not part of the kernel language", node.orelse[0])
+    call = node.iter
+    kind = _kind(reader, call)
+    if kind is None or not isinstance(call, ast.Call):
+        spelled = ast.unparse(call.func if isinstance(call, ast.Call) else call)
+        hint = (
+            "write for i in pl.range(...)"
+            if spelled in ("range", "enumerate", "zip")
+            else "loop over pl.range, pl.parallel, pl.unroll, pl.pipeline or pl.spmd"
+        )
+        builder.fail(
+            "syntax", f"a loop over {spelled} is ordinary Python, and kernels are never executed by Python", call, hint
+        )
+    if kind in COUNTED:
+        _counted(reader, node, call, kind)
+    elif kind == "unroll":
+        _unrolled(reader, node, call)
+    elif kind == "spmd":
+        scopes.read_spmd_loop(reader, node, call)
+    elif kind == "while_":
+        builder.fail("unsupported", "pl.while_ is not supported yet", call, "write a natural loop: while i < n:")
+    else:
+        builder.fail("unsupported", f"a loop over pl.{kind} is not supported yet", call)
+
+
+def _kind(reader: Reader, call: ast.expr) -> str | None:
+    if not isinstance(call, ast.Call):
+        return None
+    callee = reader.expressions.value(call.func)
+    mark = getattr(callee.obj, MARK, None) if isinstance(callee, PyValue) else None
+    return mark if isinstance(mark, str) else None
+
+
+def _bounds(reader: Reader, call: ast.Call, kind: str) -> tuple[Expr, Expr, Expr]:
+    builder = reader.builder
+    if not 1 <= len(call.args) <= 3:
+        builder.fail(
+            "type",
+            f"pl.{kind} takes (stop), (start, stop) or (start, stop, step), got {len(call.args)} arguments",
+            call,
+        )
+    given = [
+        scalars.integer(builder, usable(builder, reader.expressions.value(argument)), argument, f"a bound of pl.{kind}")
+        for argument in call.args
+    ]
+    start, stop, step = (index(0), given[0], index(1)) if len(given) == 1 else (*given, index(1))[:3]
+    if isinstance(step, Const) and step.value == 0:
+        builder.fail("value", f"the step of pl.{kind} is 0", call.args[2])
+    return start, stop, step
+
+
+def _counted(reader: Reader, node: ast.For, call: ast.Call, kind: str) -> None:
+    builder, regions = reader.builder, reader.regions
+    start, stop, step = _bounds(reader, call, kind)
+    initial = next((keyword.value for keyword in call.keywords if keyword.arg == "init_values"), None)
+    for keyword in call.keywords:
+        if keyword.arg not in ("init_values", "attrs", "stage", "pipeline_stages"):
+            builder.fail("type", f"pl.{kind} has no parameter {keyword.arg!r}", keyword.value)
+    target, carried = _targets(reader, node, initial is not None)
+    variable = ScalarVar(target.id, INDEX)
+    inside = (target.id, *carried)
+    for name in inside:  # what these names mean outside the loop is kept, and comes back after it
+        if name in builder.frame.names:
+            builder.bind(_outside(name), builder.frame.names[name])
+    if initial is not None:
+        _begin(reader, initial, carried)
+
+    def body(state: LoopState) -> None:
+        builder.bind(target.id, variable)
+        reader.statements.read(node.body)
+        if carried:
+            _end_of_round(reader, state, node, carried)
+
+    _, block = regions.loop(node, body, carried)
+    builder.emit(ForStmt(variable, start, stop, step, kind, block, builder.loc(node)))
+    finals = [builder.frame.names[name] for name in carried]
+    for name in inside:
+        before = builder.frame.names.get(_outside(name))
+        builder.unbind(name)
+        if before is not None:
+            builder.bind(name, before)
+            builder.unbind(_outside(name))
+    if carried:
+        _name_finals(reader, node, finals)
+
+
+def _outside(name: str) -> str:
+    return f"{name} outside"  # no name of the source has a space
+
+
+def _begin(reader: Reader, initial: ast.expr, carried: list[str]) -> None:
+    builder = reader.builder
+    values = usable(builder, reader.expressions.value(initial))
+    if not isinstance(values, tuple) or len(values) != len(carried):
+        count = len(values) if isinstance(values, tuple) else 1
+        builder.fail("value", f"init_values has {count} values for {len(carried)} names", initial)
+    for name, value in zip(carried, values, strict=True):
+        if isinstance(value, Window):
+            value = views.load_window(builder, value, initial)
+        if not is_scalar(value) and not isinstance(value, Var):
+            builder.fail("type", f"a loop carries scalars, tiles and tensors, got {describe(value)}", initial)
+        builder.bind(name, builder.detach(value, initial))
+
+
+def _end_of_round(reader: Reader, state: LoopState, node: ast.For, carried: list[str]) -> None:
+    builder = reader.builder
+    if state.yielded is None or not isinstance(node.body[-1], ast.Assign):
+        hint = f"end it with {', '.join(f'{name}_next' for name in carried)} = pl.yield_(...)"
+        builder.fail("syntax", "a loop with init_values yields new values at its end", node, hint)
+    if len(state.yielded) != len(carried):
+        builder.fail("value", f"{len(state.yielded)} values are yielded for {len(carried)} names", node.body[-1])
+    for name, value in zip(carried, state.yielded, strict=True):
+        builder.bind(name, value)
+
+
+def _name_finals(reader: Reader, node: ast.For, finals: list[Value]) -> None:
+    """The final values stand under the names left of the yield."""
+    last = node.body[-1]
+    assert isinstance(last, ast.Assign), "checked at the end of the round"
+    target = last.targets[0]
+    names = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
+    for item, value in zip(names, finals, strict=True):
+        if isinstance(item, ast.Name):
+            reader.builder.bind(item.id, value)
+
+
+def _targets(reader: Reader, node: ast.For, carries: bool) -> tuple[ast.Name, list[str]]:
+    builder, target = reader.builder, node.target
+    if isinstance(target, ast.Name) and not carries:
+        return target, []
+    if carries and isinstance(target, ast.Tuple) and len(target.elts) == 2:
+        first, second = target.elts
+        names = second.elts if isinstance(second, (ast.Tuple, ast.List)) else [second]
+        if isinstance(first, ast.Name) and all(isinstance(name, ast.Name) for name in names):
+            return first, [name.id for name in names if isinstance(name, ast.Name)]
+    builder.fail(
+        "syntax",
+        "this is no loop target",
+        target,
+        "write for i, (a, b) in pl.range(n, init_values=(a0, b0)):" if carries else "write for i in pl.range(n):",
+    )
+
+
+def _unrolled(reader: Reader, node: ast.For, call: ast.Call) -> None:
+    builder = reader.builder
+    bounds = _bounds(reader, call, "unroll")
+    if not isinstance(node.target, ast.Name):
+        builder.fail("syntax", "this is no loop target", node.target, "write for i in pl.unroll(n):")
+    if not all(isinstance(bound, Const) for bound in bounds):
+        builder.fail("value", "the bounds of pl.unroll must be constants", call, "loop with pl.range")
+    start, stop, step = (int(bound.value) for bound in bounds if isinstance(bound, Const))
+    rounds = range(start, stop, step)
+    if len(rounds) > MAX_UNROLL:
+        builder.fail(
+            "value",
+            f"pl.unroll would repeat this body {len(rounds)} times; at most {MAX_UNROLL} are allowed",
+            call,
+            "loop with pl.range",
+        )
+    names = assigned_names(node.body)
+    for value in rounds:
+        for name in names:  # each round is a block of its own: shapes may depend on the index
+            builder.frame.where.pop(name, None)
+        builder.bind(node.target.id, index(value))
+        reader.statements.read(node.body)
+
+
+def read_while(reader: Reader, node: ast.While) -> None:
+    """`while cond:`."""
+    builder = reader.builder
+    if node.orelse:
+        builder.fail("syntax", "`else` on a loop is not part of the kernel language", node.orelse[0])
+    head: list[Stmt] = []
+    condition: list[Expr] = []
+
+    def body(state: LoopState) -> None:
+        head.clear()  # a loop may be read again
+        condition.clear()
+        with builder.into(head):
+            value = usable(builder, reader.expressions.value(node.test))
+            condition.append(scalars.truth(builder, value, node.test, "the condition"))
+        reader.statements.read(node.body)
+
+    _, block = reader.regions.loop(node, body)
+    builder.emit(WhileStmt(head, condition[0], block, builder.loc(node)))

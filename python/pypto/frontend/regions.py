@@ -1,0 +1,337 @@
+"""Branches and loops: where the values of a name meet.
+
+A name that a branch or a loop assigns needs one place that holds its value wherever paths meet: its *home*. Tiles are
+costly to copy, so a tile that only this name holds becomes its own home and operations assign it in place. Everything
+else gets a fresh home and is copied into it where the path ends. A scalar that several paths assign is never shared by
+two names: giving it a second one copies it (`Builder.detach`).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pypto.frontend import views
+from pypto.frontend.assigned import assigned_names
+from pypto.frontend.builder import Builder, Refused
+from pypto.frontend.moves import Move, alias, move_all
+from pypto.frontend.values import POISON, PyValue, Value, describe, is_scalar, same_type
+from pypto.ir.exprs import Const, ScalarVar
+from pypto.ir.nodes import BreakStmt, ContinueStmt, Let, Stmt, Var
+from pypto.ir.types import TensorType, TileType, same_box, same_valid
+from pypto.language.dtypes import INDEX
+
+if TYPE_CHECKING:
+    from pypto.frontend.reader import Reader
+
+
+@dataclass(slots=True)
+class Needs:
+    """What a loop was found to need while it was read, by name: then it is read again.
+
+    `wide`: the validity of a tile changes, so that it is carried too. `loaded`: the name starts as device memory and
+    becomes an on-chip value.
+    """
+
+    wide: set[str] = field(default_factory=set)
+    loaded: set[str] = field(default_factory=set)
+
+    def __bool__(self) -> bool:
+        return bool(self.wide or self.loaded)
+
+
+class _ReadAgain(Exception):
+    def __init__(self, loop: LoopState, needs: Needs) -> None:
+        self.loop = loop
+        self.needs = needs
+
+
+@dataclass(slots=True)
+class LoopState:
+    """A loop being read.
+
+    `level` is where it stands, a kernel or orchestration code. `homes` are the places of the names that it carries;
+    `entries` what those that are tensors held before, `moved` which of them a round changes. `yields` says that it has
+    `init_values`, `yielded` what `pl.yield_` gave.
+    """
+
+    node: ast.stmt
+    level: str
+    yields: bool = False
+    homes: dict[str, Var | ScalarVar] = field(default_factory=dict)
+    entries: dict[str, Var] = field(default_factory=dict)
+    moved: set[str] = field(default_factory=set)
+    yielded: tuple[Value, ...] | None = None
+
+
+@dataclass(slots=True)
+class _Arm:
+    """One arm of a branch: its statements, and what the assigned names mean at its end."""
+
+    block: list[Stmt]
+    values: dict[str, Value | None]
+    moves: list[Move] = field(default_factory=list)
+    keep: list[tuple[str, Value]] = field(default_factory=list)
+
+    @property
+    def leaves(self) -> bool:
+        """Whether it ends with `break` or `continue`, so that nothing of it reaches what follows."""
+        return bool(self.block) and isinstance(self.block[-1], (BreakStmt, ContinueStmt))
+
+
+class Regions:
+    """Reads bodies of branches and loops and reconciles names at their ends."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        self.builder: Builder = reader.builder
+        self.loops: list[LoopState] = []
+        self.carriers: list[LoopState | None] = []
+
+    @contextmanager
+    def _inside(self, homes: dict[str, Var | ScalarVar], carrier: LoopState | None) -> Iterator[None]:
+        outer, self.builder.homes = self.builder.homes, homes
+        self.carriers.append(carrier)
+        self.builder.frame.conditional += 1
+        frame = self.builder.frame
+        try:
+            yield
+        finally:
+            frame.conditional -= 1
+            self.carriers.pop()
+            self.builder.homes = outer
+
+    def _sole_tile(self, value: Value | None) -> Var | None:
+        """The tile that only one name holds: it may be assigned in place."""
+        if isinstance(value, Var) and isinstance(value.type, TileType) and self.builder.users.get(value) == 1:
+            return value
+        return None
+
+    # Branches.
+
+    def branch(self, node: ast.If) -> tuple[list[Stmt], list[Stmt]]:
+        """Reads both arms and merges the names that they assign."""
+        builder = self.builder
+        names = assigned_names([*node.body, *node.orelse])
+        before = dict(builder.frame.names)
+        homes: dict[str, Var | ScalarVar] = {}
+        for name in names:
+            held = before.get(name)
+            tile = self._sole_tile(held)
+            if tile is not None:
+                homes[name] = tile
+                tile.mutable = True
+            elif isinstance(held, ScalarVar) and held.mutable:
+                homes[name] = held
+        then = self._arm(node.body, names, homes)
+        for name, value in then.values.items():  # the other arm assigns what this one introduced
+            tile = self._sole_tile(value)
+            if name not in before and tile is not None:
+                homes[name] = tile
+        builder.restore(before)
+        orelse = self._arm(node.orelse, names, homes)
+        builder.restore(before)
+        self._merge(node, names, then, orelse, homes)
+        return then.block, orelse.block
+
+    def _arm(self, body: list[ast.stmt], names: list[str], homes: dict[str, Var | ScalarVar]) -> _Arm:
+        builder = self.builder
+        with self._inside(dict(homes), None), builder.into([]) as block:
+            self.reader.statements.read(body)
+        return _Arm(block, {name: builder.frame.names.get(name) for name in names})
+
+    def _merge(
+        self, node: ast.If, names: list[str], then: _Arm, orelse: _Arm, homes: dict[str, Var | ScalarVar]
+    ) -> None:
+        builder = self.builder
+        if then.leaves or orelse.leaves:
+            for name, value in (orelse if then.leaves else then).values.items():
+                if value is not None:
+                    builder.bind(name, value)
+            return
+        for name in names:
+            left, right = then.values[name], orelse.values[name]
+            if left is None or right is None:  # only one arm gives it a value: visible afterwards, as in Python
+                for arm, value in ((then, left), (orelse, right)):
+                    if value is not None:
+                        arm.keep.append((name, value))
+                        builder.bind(name, value)
+                continue
+            left, right = self._on_chip(node, then, left, right), self._on_chip(node, orelse, right, left)
+            try:
+                home = self._meet(node, name, left, right, homes.get(name))
+            except Refused:
+                home = POISON
+            builder.bind(name, home)
+            if isinstance(home, (Var, ScalarVar)):
+                then.moves += [] if left is home else [Move(name, home, left)]
+                orelse.moves += [] if right is home else [Move(name, home, right)]
+        for arm in (then, orelse):
+            with builder.into(arm.block):
+                for name, saved in move_all(builder, arm.moves, node, arm.keep).items():
+                    builder.bind(name, saved)
+
+    def _on_chip(self, node: ast.If, arm: _Arm, value: Value, other: Value) -> Value:
+        """Device memory that meets an on-chip value is loaded at the end of its arm."""
+        if isinstance(value, Var) and isinstance(other, Var) and value.is_tensor and not other.is_tensor:
+            with self.builder.into(arm.block):
+                return views.load_whole(self.builder, value, node)
+        return value
+
+    def _meet(self, node: ast.If, name: str, left: Value, right: Value, home: Var | ScalarVar | None) -> Value:
+        """The home of a name after a branch; `left` itself where both arms agree."""
+        if left is right or (isinstance(left, (Const, PyValue)) and left == right):
+            return left
+        if left is POISON or right is POISON:
+            return POISON
+        if not same_type(left, right):
+            self.builder.fail(
+                "type",
+                f"{name!r} is {describe(left)} on one path and {describe(right)} on the other",
+                node,
+                "a name keeps its type; use two names",
+            )
+        if is_scalar(left) and is_scalar(right):
+            return ScalarVar(name, left.dtype if left.dtype.bits >= right.dtype.bits else right.dtype, mutable=True)
+        if not isinstance(left, Var) or not isinstance(right, Var):
+            return POISON  # different Python objects: using the name is the mistake, and is reported there
+        if isinstance(left.type, TensorType):
+            return Var(name, left.type, self.builder.loc(node), mutable=True)
+        if not same_valid(left.tile, right.tile):
+            return self._wide(name, left.tile, node)
+        if isinstance(home, Var) and same_box(home.tile, left.tile) and same_valid(home.tile, left.tile):
+            home.mutable = True
+            return home
+        return Var(name, left.type, self.builder.loc(node), mutable=True)
+
+    # Loops.
+
+    def loop(
+        self, node: ast.For | ast.While, body: Callable[[LoopState], None], carried: list[str] | None = None
+    ) -> tuple[LoopState, list[Stmt]]:
+        """Reads a loop. `body` reads what repeats; copies into homes go to the current block, before the loop.
+
+        `carried` names (of `init_values`) are homes too, whether the body assigns them or not.
+        """
+        builder = self.builder
+        before = dict(builder.frame.names)
+        names = [name for name in dict.fromkeys([*assigned_names(node.body), *(carried or ())]) if name in before]
+        mark, mistakes, needs = len(builder.block), len(builder.diagnostics), Needs()
+        while True:
+            state = LoopState(node, builder.level, yields=bool(carried))
+            self._enter(state, names, needs)
+            block: list[Stmt] = []
+            self.loops.append(state)
+            try:
+                with self._inside(dict(state.homes), state), builder.into(block):
+                    body(state)
+                    if not _Arm(block, {}).leaves:
+                        self.sync(state, node, rebind=True)
+                break
+            except _ReadAgain as again:
+                if again.loop is not state:
+                    raise
+                needs = Needs(needs.wide | again.needs.wide, needs.loaded | again.needs.loaded)
+                del builder.block[mark:]
+                del builder.diagnostics[mistakes:]
+                builder.restore(before)
+            finally:
+                self.loops.pop()
+        self._leave(state)
+        return state, block
+
+    def _enter(self, state: LoopState, names: list[str], needs: Needs) -> None:
+        builder = self.builder
+        for name in names:
+            held = builder.frame.names[name]
+            if name in needs.loaded and isinstance(held, Var):
+                held = views.load_whole(builder, held, state.node)
+                builder.bind(name, held)
+            home: Var | ScalarVar
+            if isinstance(held, ScalarVar) and held.mutable:
+                home = held  # a variable of its own already: no other name ever means it
+            elif is_scalar(held):
+                home = variable = ScalarVar(name, held.dtype, mutable=True)
+                builder.emit(Let(variable, held, builder.loc(state.node)))
+            elif isinstance(held, Var) and held.is_tensor:
+                home = Var(name, held.type, held.loc, mutable=True)
+                state.entries[name] = held
+            elif isinstance(held, Var):
+                home = self._tile_home(name, held, state.node, name in needs.wide)
+            else:
+                continue
+            state.homes[name] = home
+            builder.bind(name, home)
+
+    def _tile_home(self, name: str, held: Var, node: ast.AST, wide: bool) -> Var:
+        if not wide and self._sole_tile(held) is held:
+            held.mutable = True
+            return held
+        home = self._wide(name, held.tile, node) if wide else Var(name, held.type, self.builder.loc(node), mutable=True)
+        move_all(self.builder, [Move(name, home, held)], node)
+        return home
+
+    def _wide(self, name: str, type: TileType, node: ast.AST) -> Var:
+        """A tile variable whose validity is held by variables too."""
+        valid = tuple(ScalarVar(f"{name}_valid{axis}", INDEX, mutable=True) for axis in range(len(type.shape)))
+        wide = TileType(type.shape, type.dtype, valid, type.space, type.tensor_level)
+        return Var(name, wide, self.builder.loc(node), mutable=True)
+
+    def sync(self, state: LoopState, node: ast.AST, rebind: bool) -> None:
+        """At the end of a round, or before `break`/`continue`: what names hold goes to their homes."""
+        builder = self.builder
+        moves: list[Move] = []
+        needs = Needs()
+        for name, home in state.homes.items():
+            value = builder.frame.names.get(name, POISON)
+            if value is home or value is POISON or value is state.entries.get(name):
+                continue
+            if not same_type(home, value):
+                builder.report(
+                    "type",
+                    f"{name!r} is {describe(home)} before the loop and {describe(value)} at its end",
+                    node,
+                    "a name keeps its type; use two names",
+                )
+                continue
+            if isinstance(home, Var) and isinstance(value, Var):
+                if home.is_tensor and not value.is_tensor:
+                    needs.loaded.add(name)
+                    continue
+                if value.is_tensor and not home.is_tensor:
+                    value = views.load_whole(builder, value, node)
+                if not home.is_tensor and not _holds(home.tile, value.tile):
+                    needs.wide.add(name)
+                    continue
+                if home.is_tensor:
+                    state.moved.add(name)
+            moves.append(Move(name, home, value))
+        if needs:
+            raise _ReadAgain(state, needs)
+        targets = {id(move.home): move.name for move in moves}
+        aliases = [(name, value) for name, value in builder.frame.names.items() if targets.get(id(value), name) != name]
+        for name, saved in move_all(builder, moves, node, aliases).items():
+            builder.bind(name, saved)
+        if rebind:
+            for move in moves:
+                builder.bind(move.name, move.home)
+
+    def _leave(self, state: LoopState) -> None:
+        builder = self.builder
+        for name, home in state.homes.items():
+            entry = state.entries.get(name)
+            if entry is not None and isinstance(home, Var):
+                if name not in state.moved:
+                    home.forward = entry  # no round changed it
+                    builder.bind(name, entry)
+                    continue
+                builder.emit(alias(home, entry, builder.loc(state.node)))
+            builder.bind(name, home)
+
+
+def _holds(home: TileType, value: TileType) -> bool:
+    """Whether a home can take a value: equal validity, or a validity that is carried."""
+    return all(isinstance(part, ScalarVar) and part.mutable for part in home.valid) or same_valid(home, value)

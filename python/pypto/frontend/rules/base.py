@@ -1,0 +1,253 @@
+"""What rules share: reading operands, shapes and dtypes out of a matched call, and emitting the result."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pypto.frontend import scalars, views
+from pypto.frontend.builder import Builder
+from pypto.frontend.values import PyValue, Value, Window, describe, is_scalar
+from pypto.ir.exprs import Const, Dim, Expr, cast, to_dim
+from pypto.ir.nodes import Var
+from pypto.ir.types import TensorType, TileType, same_extents
+from pypto.language.dtypes import DataType
+
+if TYPE_CHECKING:
+    from pypto.frontend.calls import BoundCall
+
+Rule: TypeAlias = Callable[["BoundCall"], Value]
+
+
+def in_kernel(call: BoundCall) -> None:
+    """Refuses arithmetic on tensors in orchestration code."""
+    if call.builder.level != "kernel":
+        call.builder.fail(
+            "type",
+            f"misplaced tensor operation: {call.form.spelling} computes, and this is orchestration code",
+            call.node,
+            "put it into a kernel: `with pl.at(level=pl.Level.CORE_GROUP):` around it, or an @pl.jit.incore function",
+        )
+
+
+def tile_at(call: BoundCall, position: int) -> Var:
+    """The argument as an on-chip value; device memory is loaded."""
+    value = call.values[position]
+    if isinstance(value, Var) and isinstance(value.type, TileType):
+        return value
+    in_kernel(call)
+    node = call.node_of(position)
+    if isinstance(value, Window):
+        return views.load_window(call.builder, value, node)
+    if isinstance(value, Var):
+        if call.form.namespace == "tile":
+            call.builder.fail(
+                "type",
+                f"{call.form.spelling} works on tiles, got {describe(value)}",
+                node,
+                f"load it: pl.load({value.name}, offsets, shapes)",
+            )
+        return views.load_whole(call.builder, value, node)
+    name = call.form.params[position].name
+    hint = ""
+    if is_scalar(value) and position == 0 and len(call.values) > 1:
+        hint = "the scalar stands on the right: pl.add(x, 1.0); for s - x write pl.add(pl.neg(x), s)"
+    call.builder.fail(
+        "type", f"{call.form.spelling}: {name!r} must be a tile or a tensor, got {describe(value)}", node, hint
+    )
+
+
+def tile_value(builder: Builder, value: Value, node: ast.AST, what: str) -> Var:
+    """`value` as an on-chip value, outside a call of an operation."""
+    if isinstance(value, Window):
+        return views.load_window(builder, value, node)
+    if isinstance(value, Var):
+        return value if isinstance(value.type, TileType) else views.load_whole(builder, value, node)
+    hint = "write pl.full([...], dtype, value), or pl.write for one element" if is_scalar(value) else ""
+    builder.fail("type", f"{what} must be a tile or a tensor, got {describe(value)}", node, hint)
+
+
+def pair(call: BoundCall, first: int, second: int) -> tuple[Var, Var]:
+    """Two arguments as on-chip values; the same device memory is loaded once."""
+    left = tile_at(call, first)
+    if call.values[second] is call.values[first] and not isinstance(call.values[first], Window):
+        return left, left
+    return left, tile_at(call, second)
+
+
+def tensor_at(call: BoundCall, position: int) -> Var | Window:
+    """The argument as device memory."""
+    value = call.values[position]
+    if isinstance(value, Window) or (isinstance(value, Var) and isinstance(value.type, TensorType)):
+        return value
+    name = call.form.params[position].name
+    call.builder.fail(
+        "type",
+        f"{call.form.spelling}: {name!r} must be a tensor in device memory, got {describe(value)}",
+        call.node_of(position),
+    )
+
+
+def sequence(call: BoundCall, position: int, what: str) -> tuple[Value, ...]:
+    """The argument as a list."""
+    value = call.values[position]
+    if isinstance(value, tuple):
+        return value
+    if is_scalar(value):
+        call.builder.fail(
+            "type",
+            f"{call.form.spelling}: {what} is a list, got {describe(value)}",
+            call.node_of(position),
+            f"write [{ast.unparse(call.node_of(position))}]",
+        )
+    call.builder.fail("type", f"{call.form.spelling}: {what} is a list, got {describe(value)}", call.node_of(position))
+
+
+def integers(call: BoundCall, position: int, what: str) -> tuple[Expr, ...]:
+    """The argument as a list of integer scalars."""
+    node = call.node_of(position)
+    return tuple(
+        scalars.integer(call.builder, item, node, f"an item of {what}") for item in sequence(call, position, what)
+    )
+
+
+def static_shape(call: BoundCall, position: int, what: str = "shape") -> tuple[int, ...]:
+    """The argument as a static shape of an on-chip value."""
+    shape: list[int] = []
+    for item in integers(call, position, what):
+        dim = to_dim(item)
+        if not isinstance(dim, int):
+            call.builder.fail(
+                "value",
+                f"{call.form.spelling}: on-chip values have static shapes; an extent of {what} is a runtime value",
+                call.node_of(position),
+                "use a constant extent and say how much is valid: valid_shape=[n, ...]",
+            )
+        if dim <= 0:
+            call.builder.fail(
+                "value",
+                f"{call.form.spelling}: an extent of {what} is {dim}",
+                call.node_of(position),
+                "extents are positive",
+            )
+        shape.append(dim)
+    if not shape:
+        call.builder.fail("value", f"{call.form.spelling}: {what} is empty", call.node_of(position))
+    return tuple(shape)
+
+
+def dims(call: BoundCall, position: int, what: str) -> tuple[Dim, ...]:
+    """The argument as extents, static or not."""
+    node = call.node_of(position)
+    return tuple(call.builder.dim(item, node) for item in integers(call, position, what))
+
+
+def dtype_at(call: BoundCall, position: int) -> DataType:
+    """The argument as a dtype that the device supports."""
+    value = call.values[position]
+    obj = value.obj if isinstance(value, PyValue) else value
+    if not isinstance(obj, DataType):
+        call.builder.fail(
+            "type",
+            f"{call.form.spelling}: {call.form.params[position].name!r} must be a dtype, got {describe(value)}",
+            call.node_of(position),
+        )
+    if not obj.supported:
+        call.builder.fail("unsupported", f"elements of dtype {obj!r} are not supported", call.node_of(position))
+    return obj.of_elements
+
+
+def constant(call: BoundCall, name: str) -> Any:
+    """A keyword that must be known at compile time, as a plain Python value."""
+    value = call.given(name)
+    if isinstance(value, Const):
+        return value.value
+    if isinstance(value, PyValue):
+        return value.obj
+    if is_scalar(value) or isinstance(value, (Var, Window)):
+        call.builder.fail(
+            "type",
+            f"{call.form.spelling}: {name!r} must be known at compile time, got {describe(value)}",
+            call.node_named(name),
+        )
+    return value
+
+
+def reject_keyword(call: BoundCall, name: str, default: Any) -> None:
+    """Refuses a keyword that this version does not support with another value than its default."""
+    value = constant(call, name)
+    if value is not None and value != default:
+        call.builder.fail(
+            "unsupported", f"{call.form.spelling}({name}=...) is not supported yet", call.node_named(name)
+        )
+
+
+def to_dtype(builder: Builder, tile: Var, dtype: DataType, node: ast.AST) -> Var:
+    """The tile converted to `dtype`, if it has another."""
+    type = tile.tile
+    if type.dtype is dtype:
+        return tile
+    result = TileType(type.shape, dtype, type.valid, type.space, type.tensor_level)
+    return builder.op("cast", result, (tile,), node, {"target_type": dtype, "mode": "rint"}, tile.name)
+
+
+def scalar_operand(call: BoundCall, position: int, tile: Var) -> tuple[Var, Expr]:
+    """A scalar beside a tile: the scalar is converted to the dtype of the tile; a float promotes integer tiles."""
+    from pypto.language.dtypes import FP32
+
+    builder = call.builder
+    node = call.node_of(position)
+    value = scalars.scalar(
+        builder, call.values[position], node, f"{call.form.params[position].name!r} of {call.form.spelling}"
+    )
+    dtype = tile.type.dtype
+    if value.dtype.is_float and not dtype.is_float:
+        tile, dtype = to_dtype(builder, tile, FP32, call.node), FP32
+    elif dtype.is_float and not value.dtype.is_float and not isinstance(value, Const):
+        builder.fail(
+            "type",
+            f"{call.form.spelling}: a {value.dtype} scalar beside a {dtype} value",
+            node,
+            f"convert it first: pl.cast({ast.unparse(node)}, pl.{dtype.name})",
+        )
+    if isinstance(value, Const):
+        value = cast(value, FP32 if dtype.is_float else dtype)
+    return tile, value
+
+
+def same_shape(call: BoundCall, a: Var, b: Var) -> None:
+    """Refuses two on-chip values of different shapes."""
+    if not same_extents(a.type.shape, b.type.shape):
+        call.builder.fail(
+            "type",
+            f"{call.form.spelling}: the shapes differ: {list(a.tile.shape)} and {list(b.tile.shape)}",
+            call.node,
+            "elementwise operations take equal shapes; [M, N] with [M, 1] broadcasts, [1, N] needs pl.col_expand_*",
+        )
+
+
+def result(call: BoundCall, op: str, type: TileType, args: tuple[Any, ...], **attrs: Any) -> Var:
+    """Emits the operation."""
+    return call.builder.op(op, type, args, call.node, attrs, op.rstrip("s_"))
+
+
+__all__ = [
+    "Rule",
+    "constant",
+    "dims",
+    "dtype_at",
+    "in_kernel",
+    "integers",
+    "pair",
+    "reject_keyword",
+    "result",
+    "same_shape",
+    "scalar_operand",
+    "sequence",
+    "static_shape",
+    "tensor_at",
+    "tile_at",
+    "tile_value",
+    "to_dtype",
+]

@@ -1,0 +1,44 @@
+"""Rules: scalars out of the machine, and identities."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pypto.frontend.rules.base import Rule, constant
+from pypto.frontend.values import Value, Window, describe
+from pypto.ir.exprs import ScalarOp, of_dim
+from pypto.ir.nodes import Var
+from pypto.language.dtypes import INDEX
+
+if TYPE_CHECKING:
+    from pypto.frontend.calls import BoundCall
+
+
+def block_scalar(call: BoundCall) -> Value:
+    """`get_block_idx()`, `get_block_num()`."""
+    return ScalarOp(call.form.op.core[0], (), INDEX)
+
+
+def dim(call: BoundCall) -> Value:
+    """`dim(x, axis)`."""
+    owner = call.values[0]
+    if not isinstance(owner, (Var, Window)):
+        call.builder.fail("type", f"{call.form.spelling} takes a tensor, got {describe(owner)}", call.node_of(0))
+    shape = owner.type.shape if isinstance(owner, Var) else owner.shape
+    axis = constant(call, call.form.params[1].name)
+    if not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
+        call.builder.fail(
+            "value",
+            f"{call.form.spelling}: axis {axis!r} of {describe(owner)}",
+            call.node_of(1),
+            f"axes are 0 to {len(shape) - 1}",
+        )
+    return of_dim(shape[axis])
+
+
+def identity(call: BoundCall) -> Value:
+    """A hint around a tensor."""
+    return call.values[0]  # type: ignore[no-any-return]
+
+
+RULES: dict[str, Rule] = {"block_scalar": block_scalar, "dim": dim, "identity": identity}

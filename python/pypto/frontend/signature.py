@@ -1,0 +1,154 @@
+"""Parameters of one specialisation: their types, and what the dynamic extents are called inside."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from pypto.frontend.annotations import ParamSpec, read_params
+from pypto.frontend.builder import Builder
+from pypto.frontend.namespace import MISSING, Namespace
+from pypto.frontend.source import Source
+from pypto.frontend.values import Value, Window
+from pypto.ir.diagnostics import Diagnostic, error_for
+from pypto.ir.exprs import Const, Dim, Expr, Symbol, linear, of_dim
+from pypto.ir.nodes import Var
+from pypto.ir.types import TensorType
+from pypto.language.annotations import DynVar
+from pypto.language.dtypes import DataType
+
+Axes: TypeAlias = dict[int, DynVar]
+"""The dynamic extents of one parameter, by axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Types of the parameters (a dtype for a scalar), dynamic extents, and the key of the specialisation."""
+
+    types: tuple[TensorType | DataType, ...]
+    dynamic: dict[DynVar, Dim]
+    symbols: tuple[Symbol, ...]
+    key: Hashable
+
+
+def specs_of(source: Source, namespace: Namespace, skip_self: bool) -> list[ParamSpec]:
+    """The parameters of a function as annotated."""
+    return read_params(source, namespace, skip_self)
+
+
+def dynamic_axes(source: Source, namespace: Namespace, specs: list[ParamSpec]) -> dict[str, Axes]:
+    """Which extents are dynamic: by annotation, or by `x.bind_dynamic(axis, M)` statements."""
+    found: dict[str, Axes] = {}
+    for spec in specs:
+        axes = {axis: dim for axis, dim in enumerate(spec.shape or ()) if isinstance(dim, DynVar)}
+        if axes:
+            found[spec.name] = axes
+    problems: list[Diagnostic] = []
+    for stmt in source.node.body:
+        call = stmt.value if isinstance(stmt, ast.Expr) else None
+        if (
+            not isinstance(call, ast.Call)
+            or not isinstance(call.func, ast.Attribute)
+            or call.func.attr != "bind_dynamic"
+        ):
+            continue
+        bound = _binding(call, namespace)
+        if bound is None:
+            problems.append(
+                Diagnostic(
+                    "type",
+                    "bind_dynamic takes a constant axis and a pl.dynamic object, on a parameter",
+                    source.loc(call),
+                    'M = pl.dynamic("M") at module level, then x.bind_dynamic(0, M)',
+                )
+            )
+        else:
+            found.setdefault(bound[0], {})[bound[1]] = bound[2]
+    if problems:
+        raise error_for(problems)
+    return found
+
+
+def _binding(call: ast.Call, namespace: Namespace) -> tuple[str, int, DynVar] | None:
+    assert isinstance(call.func, ast.Attribute), "checked by the caller"
+    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    if len(arguments) != 2 or not isinstance(call.func.value, ast.Name):
+        return None
+    axis, name = arguments
+    variable = namespace.find(name.id) if isinstance(name, ast.Name) else MISSING
+    if not isinstance(axis, ast.Constant) or not isinstance(axis.value, int) or not isinstance(variable, DynVar):
+        return None
+    return call.func.value.id, axis.value, variable
+
+
+class _Symbols:
+    """Hands out one symbol per dynamic extent of a function."""
+
+    def __init__(self) -> None:
+        self.all: list[Symbol] = []
+        self.dynamic: dict[DynVar, Dim] = {}
+        self._by_value: dict[Hashable, Symbol] = {}
+
+    def declared(self, variable: DynVar) -> Symbol:
+        """The symbol of a dynamic variable; equal objects are equal extents, arithmetic on them is compared by text."""
+        value: Hashable = variable if type(variable) is DynVar else variable.name
+        symbol = self._of(value, variable.name)
+        self.dynamic[variable] = symbol
+        return symbol
+
+    def passed(self, dim: Dim, label: str) -> Dim:
+        """The extent of an argument: itself where it is static, else one symbol per provably equal extents."""
+        if isinstance(dim, int):
+            return dim
+        terms, constant = linear(of_dim(dim))
+        return self._of((frozenset(terms.items()), constant), label)
+
+    def _of(self, value: Hashable, label: str) -> Symbol:
+        if value not in self._by_value:
+            self._by_value[value] = Symbol(label)
+            self.all.append(self._by_value[value])
+        return self._by_value[value]
+
+
+def resolve(
+    namespace: Namespace,
+    specs: list[ParamSpec],
+    axes: dict[str, Axes],
+    arguments: list[Var | Expr],
+    baked: dict[str, Const],
+) -> Signature:
+    """The types of parameters for these arguments. Declared extents win over those of the arguments."""
+    symbols = _Symbols()
+    types: list[TensorType | DataType] = []
+    key: list[Hashable] = [namespace.fn]
+    for spec, argument in zip(specs, arguments, strict=True):
+        if not isinstance(argument, Var):
+            dtype = spec.dtype or argument.dtype
+            types.append(dtype)
+            key.append((dtype.name, baked[spec.name].value if spec.name in baked else None))
+            continue
+        have, dynamic = argument.tensor, axes.get(spec.name, {})
+        shape: list[Dim] = []
+        for axis, dim in enumerate(have.shape if spec.shape is None else spec.shape):
+            if axis in dynamic:
+                shape.append(symbols.declared(dynamic[axis]))
+            else:
+                shape.append(symbols.passed(dim, f"{spec.name}_{axis}"))
+        type = TensorType(tuple(shape), spec.dtype or have.dtype, have.layout)
+        types.append(type)
+        # A symbol's number stands for it: kernels whose extents are equal in the same places are the same kernel.
+        numbers = tuple(dim if isinstance(dim, int) else f"#{symbols.all.index(dim)}" for dim in shape)  # type: ignore[arg-type]
+        key.append((type.dtype.name, numbers))
+    return Signature(tuple(types), symbols.dynamic, tuple(symbols.all), tuple(key))
+
+
+def bind_dynamic_extents(builder: Builder, axes: dict[str, Axes], specs: list[ParamSpec], values: list[Value]) -> None:
+    """In a spliced function a dynamic variable is the extent of the argument that carries it."""
+    for spec, value in zip(specs, values, strict=True):
+        if isinstance(value, (Var, Window)):
+            shape: tuple[Any, ...] = value.type.shape if isinstance(value, Var) else value.shape
+            for axis, variable in axes.get(spec.name, {}).items():
+                if axis < len(shape):
+                    builder.frame.dynamic.setdefault(variable, shape[axis])

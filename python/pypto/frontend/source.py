@@ -1,0 +1,102 @@
+"""From a Python function to its syntax tree, without running it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pypto.ir.diagnostics import Diagnostic, Loc, error_for
+
+MAX_SOURCE = 1 << 20
+"""Characters of one function. A generated file beyond this is a mistake, and parsing it would take minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The tree of one function definition. Line numbers in the tree plus `offset` are those of the file."""
+
+    file: str
+    offset: int
+    text: str
+    node: ast.FunctionDef
+
+    def loc(self, node: ast.AST) -> Loc:
+        """Where a node of this tree stands in the file. Columns are counted in characters."""
+        line = getattr(node, "lineno", 1)
+        col = getattr(node, "col_offset", 0)
+        end = getattr(node, "end_col_offset", 0) if getattr(node, "end_lineno", line) == line else 0
+        if not self.text.isascii():  # the parser counts columns in UTF-8 bytes
+            encoded = linecache.getline(self.file, line + self.offset).encode()
+            col, end = (len(encoded[:count].decode(errors="ignore")) for count in (col, end or 0))
+        return Loc(self.file, line + self.offset, col, end or 0)
+
+
+_SOURCES: WeakKeyDictionary[Callable[..., Any], Source] = WeakKeyDictionary()
+
+
+def read(fn: Callable[..., Any]) -> Source:
+    """The source of a function; read once. `SyntaxError` (with a place) where it cannot be read."""
+    source = _SOURCES.get(fn)
+    if source is None:
+        source = _SOURCES[fn] = _read(fn)
+    return source
+
+
+def _read(fn: Callable[..., Any]) -> Source:
+    code = fn.__code__
+    place = Loc(code.co_filename, code.co_firstlineno, 0)
+    try:
+        lines, first = inspect.getsourcelines(fn)
+    except (OSError, TypeError, IndexError) as error:
+        raise error_for(
+            [
+                Diagnostic(
+                    "syntax",
+                    f"the source of {fn.__name__!r} cannot be read: {error}",
+                    place,
+                    "define kernels in a file, not at the prompt or in a string given to exec()",
+                )
+            ]
+        ) from None
+    return from_text("".join(lines), code.co_filename, first)
+
+
+def from_text(text: str, file: str, first: int) -> Source:
+    """The single function definition in `text`, which starts at line `first` of `file`."""
+    if len(text) > MAX_SOURCE:
+        raise error_for(
+            [
+                Diagnostic(
+                    "syntax",
+                    f"this function has {len(text)} characters of source; at most {MAX_SOURCE} are read",
+                    Loc(file, first, 0),
+                )
+            ]
+        )
+    # A definition inside a class or a factory is indented. Wrapping it in a block keeps its columns, which dedenting
+    # would shift, and leaves the text of multi-line strings alone.
+    indented = text[:1] in (" ", "\t")
+    try:
+        module = ast.parse("if 1:\n" + text if indented else text)
+    except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
+        raise _syntax_error(error, text, file, first) from None
+    body: list[ast.stmt] = module.body[0].body if indented else module.body  # type: ignore[attr-defined]
+    node = body[0]
+    if not isinstance(node, ast.FunctionDef):
+        raise error_for([Diagnostic("syntax", "expected a function definition (`def`)", Loc(file, first, 0))])
+    return Source(file, first - (2 if indented else 1), textwrap.dedent(text), node)
+
+
+def _syntax_error(error: Exception, text: str, file: str, first: int) -> Exception:
+    if isinstance(error, SyntaxError):
+        line = (error.lineno or 1) + first - (2 if text[:1] in (" ", "\t") else 1)
+        return error_for(
+            [Diagnostic("syntax", error.msg or "invalid syntax", Loc(file, line, max(0, (error.offset or 1) - 1)))]
+        )
+    return error_for([Diagnostic("syntax", "this function nests too deeply to be read", Loc(file, first, 0))])

@@ -1,0 +1,169 @@
+"""Calls of jit functions: which program the arguments need, and where compiled ones are kept."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from pypto import ir
+from pypto.frontend.annotations import ParamSpec
+from pypto.frontend.functions import build
+from pypto.frontend.library import Library
+from pypto.frontend.namespace import Captures, Namespace
+from pypto.frontend.plan import ABSENT, Plan, plan_of
+from pypto.frontend.programs import raise_mistakes, wrap_kernel_entry
+from pypto.frontend.signature import resolve
+from pypto.ir.exprs import Const, Expr, ScalarVar, cast, literal
+from pypto.ir.nodes import Program, Var
+from pypto.ir.types import TensorType
+from pypto.language.annotations import RUNTIME, DynVar
+from pypto.language.dtypes import BOOL, FP32, INDEX, DataType
+from pypto.language.enums import FunctionType
+from pypto.language.jit import JITFunction
+
+_CONFIG_FIELDS = ("platform", "strategy", "memory_planner", "strict_memory", "dump_passes", "distributed_config")
+"""What of a configuration decides the result of a compilation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A compiled program, and what it depends on besides the key that finds it."""
+
+    captures: Captures
+    compiled: Any
+
+
+_LOCK = threading.RLock()
+
+
+def specialise(
+    function: JITFunction, args: tuple[Any, ...], kwargs: dict[str, Any], config: Any
+) -> tuple[Any, list[Any]]:
+    """The compiled program for these arguments, and the arguments in order of the parameters."""
+    plan = plan_of(function)
+    given = plan.match(args, kwargs)
+    key = _key(plan, given, config)
+    compiled = _find(function, key)
+    if compiled is None:
+        with _LOCK:  # two threads that need the same program get the very same object
+            compiled = _find(function, key) or _compile(function, plan, given, key, config)
+    return compiled, [value for value in given if value is not ABSENT]
+
+
+def lower(function: JITFunction, args: tuple[Any, ...], kwargs: dict[str, Any], config: Any) -> Program:
+    """The IR program for these arguments."""
+    plan = plan_of(function)
+    return _build(plan, plan.match(args, kwargs), Captures())
+
+
+def _find(function: JITFunction, key: Any) -> Any:
+    for entry in function._cache.get(key, ()):
+        if entry.captures.unchanged():
+            return entry.compiled
+    return None
+
+
+def _compile(function: JITFunction, plan: Plan, given: list[Any], key: Any, config: Any) -> Any:
+    captures = Captures(dict(plan.captures.seen))
+    compiled = ir.compile(
+        _build(plan, given, captures),
+        output_dir=getattr(config, "save_kernels_dir", None),
+        dump_passes=bool(getattr(config, "dump_passes", False)),
+        platform=getattr(config, "platform", None),
+    )
+    function._cache.setdefault(key, []).append(Entry(captures, compiled))
+    return compiled
+
+
+def _key(plan: Plan, given: list[Any], config: Any) -> tuple[Any, ...]:
+    """Equal for arguments that one program serves: shapes without dynamic extents, dtypes, values of scalars."""
+    parts: list[Any] = [] if config is None else [str(getattr(config, field, None)) for field in _CONFIG_FIELDS]
+    for spec, value in zip(plan.specs, given, strict=True):
+        shape = getattr(value, "shape", None)
+        if shape is None:
+            parts.append((type(value), value) if isinstance(value, (int, float)) else id(value))
+            continue
+        axes = plan.axes.get(spec.name)
+        if axes:
+            shape = tuple(None if axis in axes else dim for axis, dim in enumerate(shape))
+        parts.append((tuple(shape), value.dtype))
+    return tuple(parts)
+
+
+def _build(plan: Plan, given: list[Any], captures: Captures) -> Program:
+    function = plan.function
+    namespace = Namespace(function.fn, captures)
+    baked: dict[str, Const] = {}
+    arguments = [_argument(plan, spec, value, baked) for spec, value in zip(plan.specs, given, strict=True)]
+    signature = resolve(namespace, plan.specs, plan.axes, arguments, baked)
+    library = Library(captures)
+    kind = FunctionType.InCore if function.kind == "incore" else FunctionType.Orchestration
+    entry = build(library, function.__name__, kind, plan.source, namespace, plan.specs, signature, baked)
+    raise_mistakes(library)
+    program = Program(function.__name__, library.functions, entry.name, entry.loc)
+    wrap_kernel_entry(program)
+    return program
+
+
+def _argument(plan: Plan, spec: ParamSpec, value: Any, baked: dict[str, Const]) -> Var | Expr:
+    where = f"{plan}: parameter {spec.name!r}"
+    if spec.kind == "tensor" or (spec.kind == "any" and hasattr(value, "shape")):
+        return _tensor(where, spec, value)
+    if spec.kind == "any" and value is ABSENT:
+        raise TypeError(f"{where} has no annotation and no argument; write pl.Tensor or pl.Scalar[dtype]")
+    if value is RUNTIME:
+        return ScalarVar(spec.name, spec.dtype or INDEX)
+    if not isinstance(value, (int, float)):
+        what = "no value" if value is ABSENT else f"a {type(value).__name__}"
+        raise TypeError(f"{where} is a scalar and got {what}; give a number, or pl.RUNTIME to keep it a parameter")
+    dtype = spec.dtype or (BOOL if isinstance(value, bool) else INDEX if isinstance(value, int) else FP32)
+    if isinstance(value, float) and not dtype.is_float:
+        raise TypeError(f"{where} is a {dtype} scalar, got {value!r}")
+    baked[spec.name] = constant = _baked(where, value, dtype)
+    return constant
+
+
+def _baked(where: str, value: float, dtype: DataType) -> Const:
+    if dtype.is_integer and not isinstance(value, bool):
+        low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
+        high = (1 << (dtype.bits - 1 if dtype.is_signed else dtype.bits)) - 1
+        if not low <= value <= high:
+            raise OverflowError(f"{where} is a {dtype} scalar: {value} is not between {low} and {high}")
+    folded = cast(literal(value), FP32 if dtype.is_float else dtype)
+    assert isinstance(folded, Const), "a number is a constant"
+    return Const(folded.value, dtype)
+
+
+def _tensor(where: str, spec: ParamSpec, value: Any) -> Var:
+    shape = getattr(value, "shape", None)
+    if shape is None:
+        if value is not ABSENT:
+            raise TypeError(f"{where} is a tensor, got {type(value).__name__}")
+        if spec.shape is None or spec.dtype is None:
+            raise TypeError(
+                f"{where} is a bare 'pl.Tensor': without an argument its shape and dtype are not known. "
+                f"Pass a sample, or annotate pl.Tensor[[rows, cols], dtype]"
+            )
+        extents = tuple(1 if isinstance(dim, DynVar) else dim for dim in spec.shape)
+        return Var(spec.name, TensorType(extents, spec.dtype))
+    dtype = DataType.of(value.dtype)
+    if dtype is None or not dtype.supported:
+        raise TypeError(f"{where}: dtype {value.dtype} is not supported")
+    if spec.dtype is not None and spec.dtype is not dtype:
+        raise TypeError(
+            f"{where} is declared {spec.dtype}, got {dtype}; convert it with .to(torch.{spec.dtype.torch_name})"
+        )
+    extents = tuple(int(dim) for dim in shape)
+    if spec.shape is not None and not _fits(spec.shape, extents):
+        declared = ", ".join(dim.name if isinstance(dim, DynVar) else str(dim) for dim in spec.shape)
+        raise ValueError(f"{where} is declared [{declared}], got a tensor of shape {list(extents)}")
+    if not extents or 0 in extents:
+        raise ValueError(f"{where}: a tensor of shape {list(extents)} has no elements to compute with")
+    return Var(spec.name, TensorType(extents, dtype))
+
+
+def _fits(declared: tuple[Any, ...], extents: tuple[int, ...]) -> bool:
+    return len(declared) == len(extents) and all(
+        isinstance(want, DynVar) or want == have for want, have in zip(declared, extents, strict=True)
+    )

@@ -1,0 +1,320 @@
+"""Statements: assignments, branches, loops, scopes, returns."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from pypto.frontend import loops, scalars, scopes, views
+from pypto.frontend.annotations import check_local
+from pypto.frontend.assigned import assigned_names
+from pypto.frontend.builder import Builder, Refused, usable
+from pypto.frontend.rules.base import tile_value
+from pypto.frontend.rules.transfer import write_tile
+from pypto.frontend.values import NONE, POISON, PyValue, Value, Window, describe, is_scalar, same_type
+from pypto.ir.exprs import Const, Expr, ScalarVar, Symbol
+from pypto.ir.nodes import BreakStmt, ContinueStmt, IfStmt, Let, OpStmt, Var
+from pypto.ir.types import TileType, same_box, same_valid
+
+if TYPE_CHECKING:
+    from pypto.frontend.reader import Reader
+
+MAX_STATEMENTS: Final = 200_000
+"""Statements of one function after unrolling and inlining. More is a runaway `pl.unroll`."""
+
+_REJECTED: Final[dict[type[ast.stmt], tuple[str, str]]] = {
+    ast.FunctionDef: ("a nested function", "define it outside and decorate it with @pl.jit.inline"),
+    ast.AsyncFunctionDef: ("a nested function", "define it outside and decorate it with @pl.jit.inline"),
+    ast.ClassDef: ("a class", "kernels have scalars, tensors and tiles"),
+    ast.Try: ("try", "kernels raise no exceptions"),
+    ast.Raise: ("raise", "kernels raise no exceptions; pl.static_assert checks constants"),
+    ast.Assert: ("assert", "pl.static_assert checks constants"),
+    ast.Import: ("import", "import at the top of the file"),
+    ast.ImportFrom: ("import", "import at the top of the file"),
+    ast.Delete: ("del", "names need no deletion"),
+    ast.Global: ("global", "kernels do not assign outside names"),
+    ast.Nonlocal: ("nonlocal", "kernels do not assign outside names"),
+}
+
+
+class Statements:
+    """Reads statements of the current frame into the current block of the builder."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        self.builder: Builder = reader.builder
+
+    def read(self, body: list[ast.stmt]) -> None:
+        """Reads statements in order. A refused one is reported, what it assigns becomes unknown, the rest is read."""
+        builder = self.builder
+        for node in body:
+            if builder.frame.result is not None:
+                return  # nothing after `return` runs
+            if len(builder.block) > MAX_STATEMENTS:
+                builder.fail(
+                    "value",
+                    f"this function has more than {MAX_STATEMENTS} statements",
+                    node,
+                    "loop with pl.range instead of pl.unroll",
+                )
+            try:
+                visit = _VISITORS.get(type(node))
+                if visit is None:
+                    what, hint = _REJECTED.get(type(node), (f"`{type(node).__name__}`", ""))
+                    builder.fail("syntax", f"{what} is not part of the kernel language", node, hint)
+                visit(self, node)
+            except Refused:
+                for name in assigned_names([node]):
+                    builder.bind(name, POISON)
+                if isinstance(node, ast.Return):
+                    builder.frame.result = POISON
+
+    # Assignments.
+
+    def _assign(self, node: ast.Assign) -> None:
+        value = self.reader.expressions.value(node.value)
+        for target in node.targets:
+            self.assign(target, value, node)
+
+    def _annotated(self, node: ast.AnnAssign) -> None:
+        if node.value is None:
+            self.builder.fail(
+                "syntax", "a declaration without a value is not part of the kernel language", node, "assign a value"
+            )
+        value = self.reader.expressions.value(node.value)
+        self.assign(node.target, value, node)
+        if isinstance(node.target, ast.Name):
+            check_local(self.reader, node.annotation, self.builder.frame.names[node.target.id], node)
+
+    def _augmented(self, node: ast.AugAssign) -> None:
+        target = ast.unparse(node.target)
+        symbol = next((symbol for kind, (_, symbol) in scalars.BINARY.items() if isinstance(node.op, kind)), "?")
+        self.builder.fail(
+            "syntax",
+            f"`{symbol}=` is not part of the kernel language",
+            node,
+            f"write {target} = {target} {symbol} {ast.unparse(node.value)}",
+        )
+
+    def assign(self, target: ast.expr, value: Value, node: ast.stmt) -> None:
+        """Gives `value` to a name, to several, or to a box of a tensor."""
+        builder = self.builder
+        usable(builder, value)
+        if isinstance(target, ast.Name):
+            self.assign_name(target.id, value, node)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            if not isinstance(value, tuple):
+                builder.fail("type", f"cannot unpack {describe(value)}", node)
+            if len(value) != len(target.elts):
+                builder.fail("value", f"{len(target.elts)} names for {len(value)} values", target)
+            # The right side is complete before any name changes: `a, b = b, a` swaps.
+            kept = [builder.detach(item, node) for item in value]
+            for item, part in zip(target.elts, kept, strict=True):
+                self.assign(item, part, node)
+        elif isinstance(target, ast.Subscript):
+            self._write_box(target, value, node)
+        else:
+            builder.fail(
+                "syntax",
+                f"cannot assign to `{ast.unparse(target)}`",
+                target,
+                "assign to a name, or to a box: out[0:16, :] = x",
+            )
+
+    def assign_name(self, name: str, value: Value, node: ast.stmt) -> None:
+        """`name = value`."""
+        builder = self.builder
+        if isinstance(value, Window):
+            value = views.load_window(builder, value, node)
+        self._keep_type(name, value, node)
+        if is_scalar(value):
+            self._assign_scalar(name, value, node)
+            return
+        value = builder.detach(value, node)
+        if isinstance(value, Var):
+            value = self._settle(name, value)
+        elif value == NONE and isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            builder.fail("type", f"{ast.unparse(node.value.func)}(...) has no result", node.value)
+        builder.bind(name, value)
+
+    def _keep_type(self, name: str, value: Value, node: ast.stmt) -> None:
+        """Refuses another type for a name that was assigned in this block, or whose value is carried out of it.
+
+        Blocks side by side may use one name for different things: that is common, and never ambiguous.
+        """
+        builder = self.builder
+        where, builder.frame.where[name] = builder.frame.where.get(name), builder.block
+        old = builder.frame.names.get(name)
+        if old is None or (where is not builder.block and name not in builder.homes) or same_type(old, value):
+            return
+        builder.fail(
+            "type",
+            f"{name!r} is {describe(old)} and cannot become {describe(value)}",
+            node,
+            "a name keeps its type; use another name",
+        )
+
+    def _settle(self, name: str, value: Var) -> Var:
+        """The variable that `name` now means: its home, where the statement just read can assign that directly."""
+        builder = self.builder
+        last = builder.block[-1] if builder.block else None
+        fresh = (
+            isinstance(last, OpStmt) and last.out is value and builder.users.get(value, 0) == 0 and not value.mutable
+        )
+        if not fresh:
+            return value
+        home = builder.homes.get(name)
+        if isinstance(home, Var) and isinstance(home.type, TileType) and isinstance(value.type, TileType):
+            own = builder.users.get(home, 0) == (1 if builder.frame.names.get(name) is home else 0)
+            if own and same_box(home.type, value.type) and same_valid(home.type, value.type):
+                last.out = home  # type: ignore[union-attr]  # an OpStmt, see `fresh`
+                return home
+        value.name = name
+        return value
+
+    def _assign_scalar(self, name: str, value: Expr, node: ast.stmt) -> None:
+        builder = self.builder
+        home = builder.homes.get(name)
+        if isinstance(home, ScalarVar):
+            builder.emit(Let(home, value, builder.loc(node)))
+            builder.bind(name, home)
+            return
+        if isinstance(value, (Const, Symbol)) or (isinstance(value, ScalarVar) and not value.mutable):
+            builder.bind(name, value)
+            return
+        variable = builder.let(value, node, name)
+        assert isinstance(variable, ScalarVar)
+        variable.name = name
+        builder.bind(name, variable)
+
+    def _write_box(self, target: ast.Subscript, value: Value, node: ast.stmt) -> None:
+        builder, expressions = self.builder, self.reader.expressions
+        if not isinstance(target.value, ast.Name):
+            builder.fail(
+                "syntax", "only a named tensor can be written through a subscript", target, "give the view a name first"
+            )
+        owner = usable(builder, expressions.value(target.value))
+        if not isinstance(owner, Var):
+            builder.fail("type", f"{describe(owner)} cannot be written through a subscript", target)
+        box = views.read_box(expressions, owner, target)
+        if box.is_element:
+            builder.fail(
+                "type",
+                "a single element is not written by assignment",
+                node,
+                f"write pl.write({owner.name}, [{ast.unparse(target.slice)}], value)",
+            )
+        if isinstance(owner.type, TileType):
+            builder.fail(
+                "unsupported",
+                "writing a part of an on-chip value is not supported yet",
+                node,
+                "write to device memory: out[a:b, c:d] = x",
+            )
+        if builder.level != "kernel":
+            builder.fail(
+                "type",
+                "misplaced tensor operation: this writes device memory, and this is orchestration code",
+                node,
+                "put it into a kernel: `with pl.at(level=pl.Level.CORE_GROUP):` around it",
+            )
+        tile = tile_value(builder, value, node, "the written value")
+        extents = tuple(box.extents[axis] for axis in box.keep)
+        shape = tile.tile.shape
+        lifted = (
+            (1,) * (len(extents) - len(shape)) + shape
+            if len(shape) <= len(extents)
+            else shape[len(shape) - len(extents) :]
+        )
+        for extent, have in zip(extents, lifted, strict=True):
+            if isinstance(extent, int) and extent != have:
+                builder.fail(
+                    "type",
+                    f"a value of shape {list(shape)} is written to a box of shape {_extents(extents)}",
+                    node,
+                    "the shapes must be equal",
+                )
+        offsets = tuple(box.offsets[axis] for axis in box.keep)
+        if len(box.keep) == len(owner.type.shape):
+            write_tile(builder, tile, owner, offsets, node, "this assignment")
+        else:
+            zero = tuple(Const(0, offset.dtype) for offset in offsets)
+            window = Window(owner, box.offsets, box.extents, box.extents, box.keep)
+            write_tile(builder, tile, window, zero, node, "this assignment")
+
+    # Control flow.
+
+    def _if(self, node: ast.If) -> None:
+        builder = self.builder
+        condition = scalars.truth(
+            builder, usable(builder, self.reader.expressions.value(node.test)), node.test, "the condition"
+        )
+        if isinstance(condition, Const):
+            self.read(node.body if condition.value else node.orelse)
+            return
+        condition = builder.let(condition, node, "cond")
+        then, orelse = self.reader.regions.branch(node)
+        builder.emit(IfStmt(condition, then, orelse, builder.loc(node)))
+
+    def _for(self, node: ast.For) -> None:
+        loops.read_for(self.reader, node)
+
+    def _while(self, node: ast.While) -> None:
+        loops.read_while(self.reader, node)
+
+    def _with(self, node: ast.With) -> None:
+        scopes.read_with(self.reader, node)
+
+    def _break(self, node: ast.Break | ast.Continue) -> None:
+        builder, regions = self.builder, self.reader.regions
+        word = "break" if isinstance(node, ast.Break) else "continue"
+        if not regions.loops:
+            builder.fail("syntax", f"`{word}` outside a loop", node)
+        if regions.loops[-1].level != builder.level:
+            builder.fail(
+                "syntax", f"`{word}` out of a scope", node, "decide outside the scope, on a value that it computed"
+            )
+        regions.sync(regions.loops[-1], node, rebind=False)
+        loc = builder.loc(node)
+        builder.emit(BreakStmt(loc) if isinstance(node, ast.Break) else ContinueStmt(loc))
+
+    def _return(self, node: ast.Return) -> None:
+        builder = self.builder
+        if builder.frame.conditional:
+            builder.fail(
+                "syntax",
+                "`return` inside a branch or a loop is not part of the kernel language",
+                node,
+                "return once, at the end",
+            )
+        value: Value = PyValue(None) if node.value is None else self.reader.expressions.value(node.value)
+        builder.frame.result = usable(builder, value)
+
+    def _expression(self, node: ast.Expr) -> None:
+        if isinstance(node.value, ast.Constant):
+            return  # a docstring, or `...`
+        self.reader.expressions.value(node.value)
+
+    def _pass(self, node: ast.Pass) -> None:
+        """Nothing."""
+
+
+def _extents(extents: tuple[Any, ...]) -> str:
+    return "[" + ", ".join(str(extent) if isinstance(extent, int) else "?" for extent in extents) + "]"
+
+
+_VISITORS: Final[dict[type[ast.stmt], Callable[[Statements, Any], None]]] = {
+    ast.Assign: Statements._assign,
+    ast.AnnAssign: Statements._annotated,
+    ast.AugAssign: Statements._augmented,
+    ast.If: Statements._if,
+    ast.For: Statements._for,
+    ast.While: Statements._while,
+    ast.With: Statements._with,
+    ast.Break: Statements._break,
+    ast.Continue: Statements._break,
+    ast.Return: Statements._return,
+    ast.Expr: Statements._expression,
+    ast.Pass: Statements._pass,
+}

@@ -1,0 +1,101 @@
+"""What an expression of a kernel evaluates to while it is read.
+
+Scalars are `ir` expressions, tensors and tiles are `ir.Var`s; the classes here are the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeGuard
+
+from pypto.ir.exprs import Const, Dim, Expr, ScalarOp, ScalarVar, Symbol
+from pypto.ir.nodes import Var
+from pypto.ir.types import same_extents
+from pypto.language.annotations import TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class PyValue:
+    """A Python object that is no value of the language: a dtype, an enum member, a module, a function, `None`."""
+
+    obj: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A subscript or `pl.slice` of device memory inside a kernel, before it is decided whether it is loaded or viewed.
+
+    One entry per axis of `base`; `keep` lists the axes that remain. Binding it to a name loads it (a snapshot).
+    """
+
+    base: Var
+    offsets: tuple[Expr, ...]
+    extents: tuple[Dim, ...]
+    valid: tuple[Dim, ...]
+    keep: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        """Extents of the axes that remain."""
+        return tuple(self.extents[axis] for axis in self.keep)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundMethod:
+    """`x.bind_dynamic`, `pl.FP32.get_byte`: a method of a value, about to be called."""
+
+    owner: Any
+    name: str
+
+
+class Poison:
+    """The value of a name whose assignment was refused. Using it reports nothing again."""
+
+
+POISON = Poison()
+NONE = PyValue(None)
+TASK_ID = PyValue(TaskId())
+"""Every task id: program order already satisfies what it could order."""
+
+SCALARS = (Const, Symbol, ScalarVar, ScalarOp)
+
+Value: TypeAlias = Expr | Var | Window | PyValue | BoundMethod | Poison | tuple[Any, ...]
+
+
+def is_scalar(value: Value | None) -> TypeGuard[Expr]:
+    """Whether a value is a scalar."""
+    return isinstance(value, SCALARS)
+
+
+def same_type(a: Value, b: Value) -> bool:
+    """Whether a name may change from one value to the other.
+
+    Integers of any width are one type; validity is no part of it; device memory and an on-chip value of equal shape and
+    dtype are both "the tensor" to an author.
+    """
+    if is_scalar(a) and is_scalar(b):
+        return (a.dtype.is_float, a.dtype.is_bool) == (b.dtype.is_float, b.dtype.is_bool)
+    if isinstance(a, Var) and isinstance(b, Var):
+        if a.is_tensor != b.is_tensor and not all(isinstance(dim, int) for dim in (*a.type.shape, *b.type.shape)):
+            return False  # only device memory of static shape can be loaded to become an on-chip value
+        return a.type.dtype is b.type.dtype and same_extents(a.type.shape, b.type.shape)
+    return not (is_scalar(a) or is_scalar(b) or isinstance(a, Var) or isinstance(b, Var)) or POISON in (a, b)
+
+
+def describe(value: Value) -> str:
+    """The value in the language's words, for messages."""
+    if isinstance(value, Var):
+        from pypto.ir.printer import type_text
+
+        return type_text(value.type)
+    if isinstance(value, Window):
+        return f"a slice of {value.base.name!r}"
+    if isinstance(value, SCALARS):
+        return f"a {value.dtype} scalar"
+    if isinstance(value, tuple):
+        return f"a tuple of {len(value)}"
+    if isinstance(value, PyValue):
+        return (
+            "None" if value.obj is None else f"{type(value.obj).__name__} {getattr(value.obj, '__name__', value.obj)!r}"
+        )
+    return "an unknown value"

@@ -1,0 +1,88 @@
+"""What a compiled program leaves on disk, and how it is read back."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+from pypto.language import dtypes
+
+SIDECAR: Final = "compiled_meta.json"
+PROGRAM: Final = "program.json"
+SCHEMA: Final = 1
+
+_FIELDS: Final = {"name": str, "direction": str, "shape": list, "dtype": str}
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes a file so that a reader sees the old content or the new one, never a part."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with os.fdopen(handle, "w") as file:
+            json.dump(value, file, separators=(",", ":"))
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def read_sidecar(directory: Path) -> dict[str, Any]:
+    """The metadata of a compiled directory.
+
+    Raises:
+        FileNotFoundError: There is none.
+        ValueError: It is malformed; the text names the file and what to do.
+    """
+    path = directory / SIDECAR
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{path} does not exist: {directory} holds no compiled program. "
+            "Compile one into it with ir.compile(program, output_dir=...)"
+        )
+    try:
+        meta = json.loads(path.read_text())
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise _malformed(path, f"is not JSON ({error})") from None
+    if not isinstance(meta, dict) or meta.get("schema") != SCHEMA:
+        raise _malformed(path, f"has another schema than {SCHEMA}")
+    for name, kind in (("params", list), ("num_return_types", int), ("platform", str), ("backend_type", str)):
+        if not isinstance(meta.get(name), kind):
+            raise _malformed(path, f"has no proper {name!r}")
+    for param in meta["params"]:
+        if not isinstance(param, dict) or any(
+            not isinstance(param.get(field), kind) for field, kind in _FIELDS.items() if field != "shape"
+        ):
+            raise _malformed(path, f"describes a parameter badly: {param!r}")
+        shape = param.get("shape")
+        if shape is not None and (
+            not isinstance(shape, list) or any(type(dim) is not int or dim < -1 for dim in shape)
+        ):
+            raise _malformed(path, f"has a bad shape for {param['name']!r}: {shape!r}")
+        if param["dtype"] not in (dtype.name for dtype in dtypes.ALL):
+            raise _malformed(path, f"has an unknown dtype for {param['name']!r}: {param['dtype']!r}")
+        if param["direction"] not in ("In", "Out", "InOut"):
+            raise _malformed(path, f"has a bad direction for {param['name']!r}: {param['direction']!r}")
+    return meta
+
+
+def read_program(directory: Path) -> dict[str, Any]:
+    """The core program of a compiled directory."""
+    path = directory / PROGRAM
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{path} does not exist, the directory is incomplete. Recompile with ir.compile(program, output_dir=...)"
+        )
+    try:
+        program = json.loads(path.read_text())
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise _malformed(path, f"is not JSON ({error})") from None
+    if not isinstance(program, dict):
+        raise _malformed(path, "is not an object")
+    return program
+
+
+def _malformed(path: Path, what: str) -> ValueError:
+    return ValueError(f"{path} {what}. Recompile with ir.compile(program, output_dir={str(path.parent)!r})")

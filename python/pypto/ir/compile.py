@@ -1,0 +1,135 @@
+"""`compile()`: from a program to a directory and a `CompiledProgram`."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from pypto.ir import artifacts
+from pypto.ir.compiled_program import CompiledProgram, Metadata
+from pypto.ir.lower import lower
+from pypto.ir.nodes import Program
+from pypto.ir.param_info import ParamDirection, ParamInfo
+from pypto.ir.pass_manager import OptimizationStrategy, VerificationLevel
+from pypto.ir.passes import check_outputs, outline
+from pypto.ir.platforms import BackendType, backend_of, simulator_of
+from pypto.ir.verifier import verify
+from pypto.language.dtypes import DataType
+
+_COUNTER = itertools.count()
+
+
+def compile(
+    program: Any,
+    output_dir: str | os.PathLike[str] | None = None,
+    strategy: OptimizationStrategy = OptimizationStrategy.Default,
+    dump_passes: bool = True,
+    backend_type: BackendType = BackendType.Ascend910B,
+    skip_ptoas: bool = False,
+    verification_level: Any = None,
+    diagnostic_phase: Any = None,
+    disabled_diagnostics: Any = None,
+    memory_planner: Any = None,
+    enable_pypto_l0c_double_buffer: bool | None = None,
+    profiling: bool = False,
+    platform: str | None = None,
+    distributed_config: Any = None,
+    analyze_auto_scopes_for_deps: bool = False,
+    emit_source_loc: bool | None = None,
+    dump_ptoas_passes: bool = False,
+    runtime: Any = None,
+) -> CompiledProgram:
+    """Compiles a `@pl.program` (or a `@pl.jit` function whose annotations are complete) for a platform.
+
+    `platform` picks the backend and is checked (`ValueError`); without it the simulated chip of `backend_type` is
+    meant. `output_dir` defaults to a fresh directory below `PYPTO_PROG_BUILD_DIR` or `./build_output`. The arguments
+    that steer code generation for the real chip are accepted and have nothing to steer on the simulated one;
+    `VerificationLevel.NONE` skips the check of the IR.
+    """
+    if isinstance(program, Program):
+        ir = program
+    elif callable(getattr(program, "lower", None)):
+        ir = program.lower()
+    else:
+        raise TypeError(f"ir.compile takes a @pl.program class or a @pl.jit function, got {program!r}")
+    if platform is None:
+        platform = simulator_of(backend_type)
+    backend = backend_of(platform)
+    if verification_level is not VerificationLevel.NONE:
+        verify(ir)
+    check_outputs(ir.entry)
+    core = lower(ir)
+    directory = _directory(output_dir, ir.name)
+    metadata = _metadata(core, len(ir.entry.returns))
+    compiled = CompiledProgram(ir, directory, backend_type=backend, platform=platform, core=core, metadata=metadata)
+    _write(compiled, ir, core, metadata, dump_passes)
+    return compiled
+
+
+def _directory(output_dir: str | os.PathLike[str] | None, name: str) -> Path:
+    if output_dir is not None:
+        directory = Path(output_dir)
+        directory.mkdir(parents=True, exist_ok=True)
+        return directory
+    base = Path(os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output")
+    base.mkdir(parents=True, exist_ok=True)
+    stamp = time.strftime("%Y%m%d_%H%M%S")
+    # Two programs compiled in one second must not share a directory; the counter also serves threads.
+    for number in itertools.count():
+        suffix = f"_{os.getpid()}_{next(_COUNTER)}" if number else ""
+        try:
+            directory = base / f"{name}_{stamp}{suffix}"
+            directory.mkdir()
+            return directory
+        except FileExistsError:
+            continue
+    raise AssertionError("unreachable: the counter never ends")
+
+
+def _metadata(core: dict[str, Any], returns: int) -> Metadata:
+    params: list[ParamInfo] = []
+    for param in core["params"]:
+        tensor = param["kind"].get("Tensor")
+        if tensor is None:
+            params.append(
+                ParamInfo(param["name"], ParamDirection.In, None, DataType.from_name(param["kind"]["Scalar"]["dtype"]))
+            )
+        else:
+            shape = tuple(dim.get("Const", -1) for dim in tensor["dims"])
+            params.append(
+                ParamInfo(
+                    param["name"], ParamDirection[tensor["direction"]], shape, DataType.from_name(tensor["dtype"])
+                )
+            )
+    return Metadata(tuple(params), returns)
+
+
+def _write(compiled: CompiledProgram, ir: Program, core: dict[str, Any], metadata: Metadata, dump_passes: bool) -> None:
+    directory = compiled.output_dir
+    artifacts.write_json(directory / artifacts.PROGRAM, core)
+    artifacts.write_json(
+        directory / artifacts.SIDECAR,
+        {
+            "schema": artifacts.SCHEMA,
+            "params": [
+                {
+                    "name": info.name,
+                    "direction": info.direction.value,
+                    "shape": None if info.shape is None else list(info.shape),
+                    "dtype": info.dtype.name,
+                }
+                for info in metadata.params
+            ],
+            "num_return_types": metadata.num_return_types,
+            "platform": compiled.platform,
+            "backend_type": compiled.backend_type.value,
+        },
+    )
+    if dump_passes:
+        dumps = directory / "passes_dump"
+        dumps.mkdir(exist_ok=True)
+        (dumps / "00_after_Frontend.py").write_text(ir.as_python())
+        (dumps / "01_after_Outline.py").write_text(outline(ir).as_python())

@@ -1,0 +1,112 @@
+"""Places in source, diagnostics, and the exceptions that carry them."""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pypto.errors import Error
+
+MAX_REPORTED = 20
+"""A broken file produces follow-up mistakes; more than this many help nobody."""
+
+
+class Loc(NamedTuple):
+    """A place in source: file, line (1-based), column (0-based), and the column where it ends (0: unknown)."""
+
+    file: str
+    line: int
+    col: int
+    end: int = 0
+
+
+NOWHERE = Loc("", 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One mistake: what is wrong in the language's words, what to write instead, and the call chain that led there.
+
+    `kind` is `type`, `value`, `syntax`, `codegen` or `unsupported` and decides the exception's class.
+    """
+
+    kind: str
+    message: str
+    loc: Loc
+    hint: str = ""
+    chain: tuple[tuple[str, Loc], ...] = ()
+
+    def render(self) -> str:
+        """The text for people: place, source line with a caret, the message, the fix, the callers."""
+        lines = [f"{self.loc.file}:{self.loc.line}:{self.loc.col + 1}: {self.message}"]
+        source = linecache.getline(self.loc.file, self.loc.line).rstrip("\n")
+        if source:
+            width = max(1, min(self.loc.end, len(source)) - self.loc.col) if self.loc.end else 1
+            lines.append(f"    {source}")
+            lines.append(f"    {' ' * self.loc.col}{'^' * width}")
+        if self.hint:
+            lines.append(f"  help: {self.hint}")
+        for name, loc in reversed(self.chain):
+            lines.append(f"  in {name}, called at {loc.file}:{loc.line}:{loc.col + 1}")
+        return "\n".join(lines)
+
+
+class KernelError(Error):
+    """A kernel was refused. `diagnostics` holds every mistake that was found, in source order."""
+
+    diagnostics: tuple[Diagnostic, ...]
+
+    def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
+        self.diagnostics = diagnostics
+        super().__init__(_report(diagnostics))
+
+    def __str__(self) -> str:
+        return _report(self.diagnostics)
+
+
+class KernelTypeError(KernelError, TypeError):
+    """An operand has the wrong type, shape or dtype."""
+
+
+class KernelValueError(KernelError, ValueError):
+    """A value does not fit: a bound, an extent, a constant."""
+
+
+class KernelSyntaxError(KernelError, SyntaxError):
+    """The kernel uses Python that is not part of the language."""
+
+
+class KernelNotSupportedError(KernelError, NotImplementedError):
+    """The kernel uses a part of the language that this version does not support yet."""
+
+
+class PartialCodegenError(KernelError, RuntimeError):
+    """A part of the program could not be generated: an `Out` parameter that nothing writes, for example."""
+
+
+_CLASSES: dict[str, type[KernelError]] = {
+    "type": KernelTypeError,
+    "value": KernelValueError,
+    "syntax": KernelSyntaxError,
+    "unsupported": KernelNotSupportedError,
+    "codegen": PartialCodegenError,
+}
+
+
+def error_for(diagnostics: list[Diagnostic]) -> KernelError:
+    """The exception for these mistakes (at least one); its class follows the first in source order."""
+    ordered = sorted(
+        dict.fromkeys(diagnostics),
+        key=lambda diagnostic: (diagnostic.loc.file, diagnostic.loc.line, diagnostic.loc.col),
+    )
+    return _CLASSES[ordered[0].kind](tuple(ordered))
+
+
+def _report(diagnostics: tuple[Diagnostic, ...]) -> str:
+    shown = [diagnostic.render() for diagnostic in diagnostics[:MAX_REPORTED]]
+    if len(diagnostics) > MAX_REPORTED:
+        shown.append(f"... and {len(diagnostics) - MAX_REPORTED} more")
+    if len(diagnostics) > 1:
+        shown.insert(0, f"{len(diagnostics)} mistakes in this kernel")
+    return "\n".join(shown)

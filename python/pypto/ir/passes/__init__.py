@@ -1,0 +1,8 @@
+"""Passes: from the program that was written to one that the device's core can take."""
+
+from __future__ import annotations
+
+from pypto.ir.passes.outline import outline
+from pypto.ir.passes.outputs import check_outputs
+
+__all__ = ["check_outputs", "outline"]

@@ -1,0 +1,266 @@
+"""Outlining: every `pl.at`/`pl.spmd` scope becomes a kernel of its own, launched where the scope stood.
+
+Tensors and scalars that a scope uses become parameters. On-chip values that one scope defines and another uses live in
+device memory in between: the kernel that defines one stores it at its end, the kernel that uses it loads it first.
+Scalars that a kernel computes travel back the same way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pypto.ir.effects import Name, defined, leaves, used
+from pypto.ir.exprs import ScalarVar, Symbol, index, of_dim
+from pypto.ir.nodes import (
+    BreakStmt,
+    CallStmt,
+    ContinueStmt,
+    ForStmt,
+    Function,
+    IfStmt,
+    OpStmt,
+    Param,
+    Program,
+    ScopeStmt,
+    Stmt,
+    Var,
+    WhileStmt,
+    children,
+    walk,
+)
+from pypto.ir.types import TensorType, TileType
+from pypto.language.dtypes import FP32, INT32, INT64, DataType
+from pypto.language.enums import FunctionType
+
+
+def outline(program: Program) -> Program:
+    """The program with every scope as a kernel. The given program is not changed."""
+    functions: dict[str, Function] = {}
+    for function in program.functions.values():
+        if any(isinstance(stmt, ScopeStmt) for stmt in walk(function.body)):
+            outlined, kernels = _Outliner(_with_copies_scoped(function)).run()
+            for kernel in kernels:
+                kernel.name = _unused(kernel.name, functions, program)
+                functions[kernel.name] = kernel
+            functions[function.name] = outlined
+        else:
+            functions[function.name] = function
+    return Program(program.name, functions, program.entry_name, program.loc)
+
+
+def _with_copies_scoped(function: Function) -> Function:
+    """On-chip values that meet after a branch or loop are copied outside any scope: each such copy gets its own."""
+
+    def block(body: list[Stmt]) -> list[Stmt]:
+        return [scoped(stmt) for stmt in body]
+
+    def scoped(stmt: Stmt) -> Stmt:
+        if isinstance(stmt, OpStmt) and stmt.op in ("move", "load"):
+            return ScopeStmt(f"{function.name}_copy", None, [stmt], stmt.loc)
+        if isinstance(stmt, ForStmt):
+            return ForStmt(stmt.var, stmt.start, stmt.stop, stmt.step, stmt.kind, block(stmt.body), stmt.loc)
+        if isinstance(stmt, WhileStmt):
+            return WhileStmt(block(stmt.head), stmt.cond, block(stmt.body), stmt.loc)
+        if isinstance(stmt, IfStmt):
+            return IfStmt(stmt.cond, block(stmt.then), block(stmt.orelse), stmt.loc)
+        return stmt
+
+    if function.kind.is_kernel:
+        return function
+    return Function(
+        function.name,
+        function.kind,
+        function.params,
+        block(function.body),
+        function.returns,
+        function.loc,
+        function.symbols,
+        function.attrs,
+    )
+
+
+def _unused(name: str, functions: dict[str, Function], program: Program) -> str:
+    base, number = name, 1
+    while name in functions or name in program.functions:
+        name = f"{base}_{number}"
+        number += 1
+    return name
+
+
+@dataclass(slots=True)
+class _Unit:
+    """What one scope mentions. `exposed` may be read before the scope assigns it (or only assigned on some paths)."""
+
+    used: dict[Name, None] = field(default_factory=dict)
+    assigned: dict[Name, None] = field(default_factory=dict)
+    exposed: dict[Name, None] = field(default_factory=dict)
+
+
+class _Outliner:
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.units: dict[int, _Unit] = {}
+        self.outside: set[Name] = set()
+        self.mentions: dict[Name, int] = {}
+        self.temporaries: dict[Name, Var] = {}
+        self.kernels: list[Function] = []
+
+    def run(self) -> tuple[Function, list[Function]]:
+        """The function without scopes, and their kernels."""
+        self._survey(self.function.body)
+        for unit in self.units.values():
+            for name in {**unit.used, **unit.assigned}:
+                self.mentions[name] = self.mentions.get(name, 0) + 1
+        body = self._rewrite(self.function.body)
+        created: list[Stmt] = [
+            OpStmt(
+                "create_tensor",
+                temporary,
+                (tuple(of_dim(dim) for dim in temporary.type.shape),),
+                self.function.loc,
+                {"init_value": None},
+            )
+            for temporary in self.temporaries.values()
+        ]
+        old = self.function
+        outlined = Function(
+            old.name, old.kind, old.params, created + body, old.returns, old.loc, old.symbols, old.attrs
+        )
+        return outlined, self.kernels
+
+    def _survey(self, body: list[Stmt]) -> None:
+        for stmt in body:
+            if isinstance(stmt, ScopeStmt):
+                self.outside.update(used(stmt))
+                unit = self.units[id(stmt)] = _Unit()
+                assigned = _survey_scope(stmt.body, unit, set())
+                for name in unit.assigned:
+                    if name not in assigned:
+                        unit.exposed[name] = None
+                continue
+            self.outside.update(used(stmt))
+            target = defined(stmt)
+            if target is not None:
+                self.outside.add(target)
+            for block in children(stmt):
+                self._survey(block)
+
+    def _crosses(self, name: Name) -> bool:
+        return name in self.outside or self.mentions.get(name, 0) > 1
+
+    def _temporary(self, name: Var | ScalarVar) -> Var:
+        """The device memory in which a value waits between scopes."""
+        found = self.temporaries.get(name)
+        if found is None:
+            if isinstance(name, Var):
+                type = TensorType(name.type.shape, name.type.dtype)
+            else:
+                type = TensorType((1,), _cell_dtype(name.dtype))
+            found = self.temporaries[name] = Var(f"{name.name}_gm", type, self.function.loc)
+        return found
+
+    def _rewrite(self, body: list[Stmt]) -> list[Stmt]:
+        result: list[Stmt] = []
+        for stmt in body:
+            if isinstance(stmt, ScopeStmt):
+                result.extend(self._outline(stmt))
+            elif isinstance(stmt, ForStmt):
+                result.append(
+                    ForStmt(stmt.var, stmt.start, stmt.stop, stmt.step, stmt.kind, self._rewrite(stmt.body), stmt.loc)
+                )
+            elif isinstance(stmt, WhileStmt):
+                result.append(WhileStmt(self._rewrite(stmt.head), stmt.cond, self._rewrite(stmt.body), stmt.loc))
+            elif isinstance(stmt, IfStmt):
+                result.append(IfStmt(stmt.cond, self._rewrite(stmt.then), self._rewrite(stmt.orelse), stmt.loc))
+            elif isinstance(stmt, OpStmt) and stmt.op == "spill":
+                assert isinstance(stmt.args[0], Var), "a spill takes a variable"
+                waits = self._temporary(stmt.args[0].resolve())
+                shape = waits.type.shape
+                box = (waits, tuple(index(0) for _ in shape), shape)
+                result.append(OpStmt("slice", stmt.out, box, stmt.loc, {"keep": tuple(range(len(shape)))}))
+            else:
+                result.append(stmt)
+        return result
+
+    def _outline(self, scope: ScopeStmt) -> list[Stmt]:
+        unit = self.units[id(scope)]
+        loc = scope.loc
+        before: list[Stmt] = []
+        after: list[Stmt] = []
+        back: list[Stmt] = []
+        tensors: dict[Var, None] = {}
+        scalars: dict[ScalarVar | Symbol, None] = {}
+        for name in {**unit.used, **unit.assigned}:
+            inside = name in unit.assigned
+            crosses = self._crosses(name)
+            if isinstance(name, Var):
+                if isinstance(name.type, TileType):
+                    if not crosses:
+                        continue
+                    temporary = self._temporary(name)
+                    tensors[temporary] = None
+                    zero = tuple(index(0) for _ in name.type.shape)
+                    if name in unit.exposed:
+                        whole = {
+                            "box": name.type.shape,
+                            "keep": tuple(range(len(name.type.shape))),
+                            "transposed": False,
+                        }
+                        before.append(OpStmt("load", name, (temporary, zero, name.type.valid), loc, whole))
+                    if inside:
+                        after.append(OpStmt("store", None, (name, zero, temporary, name.type.valid), loc))
+                elif not inside:
+                    tensors[name] = None
+            elif isinstance(name, Symbol):
+                scalars[name] = None
+            elif inside and crosses:
+                cell = self._temporary(name)
+                tensors[cell] = None
+                if name in unit.exposed:
+                    scalars[name] = None
+                after.append(OpStmt("write", None, (cell, (index(0),), name), loc))
+                back.append(OpStmt("read", name, (cell, (index(0),)), loc))
+            elif not inside:
+                scalars[name] = None
+        for statement in (*before, *after):
+            for name in leaves(statement.args) if isinstance(statement, OpStmt) else ():
+                if isinstance(name, (ScalarVar, Symbol)) and name not in unit.assigned:
+                    scalars[name] = None
+        params = [Param(var.name, var, "In", loc) for var in tensors]
+        params += [Param(scalar.name, scalar, "In", loc) for scalar in scalars]
+        kernel = Function(scope.name, FunctionType.InCore, params, [*before, *scope.body, *after], [], loc)
+        self.kernels.append(kernel)
+        blocks = index(1) if scope.blocks is None else scope.blocks
+        return [CallStmt(kernel, tuple(param.var for param in params), blocks, loc), *back]
+
+
+def _cell_dtype(dtype: DataType) -> DataType:
+    if dtype.is_bool:
+        return INT32
+    return FP32 if dtype.is_float else INT64
+
+
+def _survey_scope(body: list[Stmt], unit: _Unit, assigned: set[Name]) -> set[Name]:
+    """Fills `unit` from one block and returns what is certainly assigned after it."""
+    for stmt in body:
+        for name in used(stmt):
+            unit.used[name] = None
+            if name not in assigned:
+                unit.exposed[name] = None
+        if isinstance(stmt, IfStmt):
+            then = _survey_scope(stmt.then, unit, set(assigned))
+            orelse = _survey_scope(stmt.orelse, unit, set(assigned))
+            assigned = then & orelse
+        elif isinstance(stmt, ForStmt):
+            unit.assigned[stmt.var] = None
+            _survey_scope(stmt.body, unit, {*assigned, stmt.var})
+        elif isinstance(stmt, WhileStmt):
+            head = _survey_scope(stmt.head, unit, set(assigned))
+            _survey_scope(stmt.body, unit, set(head))
+        elif isinstance(stmt, (BreakStmt, ContinueStmt)):
+            break
+        target = defined(stmt)
+        if target is not None and not isinstance(stmt, ForStmt):
+            unit.assigned[target] = None
+            assigned.add(target)
+    return assigned

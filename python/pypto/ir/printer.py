@@ -1,0 +1,347 @@
+"""The IR as DSL text. What is printed parses back to the same program."""
+
+from __future__ import annotations
+
+import keyword
+from typing import Any
+
+from pypto.ir.exprs import Const, Dim, Expr, ScalarOp, ScalarVar, Symbol, of_dim
+from pypto.ir.nodes import (
+    BreakStmt,
+    CallStmt,
+    ContinueStmt,
+    ForStmt,
+    Function,
+    IfStmt,
+    Let,
+    OpStmt,
+    Param,
+    Program,
+    ScopeStmt,
+    Stmt,
+    Var,
+    WhileStmt,
+)
+from pypto.ir.types import TensorType, TileType, ValueType
+from pypto.language.dtypes import BOOL, FP32, INDEX, DataType
+from pypto.language.enums import MemorySpace
+from pypto.language.ops import BY_NAME
+
+_INFIX = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "floordiv": "//",
+    "mod": "%",
+    "shl": "<<",
+    "shr": ">>",
+    "and": "and",
+    "or": "or",
+    "eq": "==",
+    "ne": "!=",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+}
+_PREFIX = {"neg": "-", "bitnot": "~", "not": "not "}
+
+
+def scalar_text(expr: Expr, names: dict[Any, str] | None = None) -> str:
+    """A scalar expression."""
+    if isinstance(expr, Const):
+        return _const_text(expr)
+    if isinstance(expr, (ScalarVar, Symbol)):
+        return expr.name if names is None else names.get(expr, expr.name)
+    args = [scalar_text(arg, names) for arg in expr.args]
+    if expr.op in _INFIX:
+        return f"({args[0]} {_INFIX[expr.op]} {args[1]})"
+    if expr.op in _PREFIX:
+        return f"({_PREFIX[expr.op]}{args[0]})"
+    if expr.op in ("min", "max"):
+        return f"pl.{expr.op}({args[0]}, {args[1]})"
+    if expr.op in ("cast", "relabel"):
+        return f"pl.cast({args[0]}, pl.{expr.dtype})"
+    return f"pl.get_{expr.op}()"
+
+
+def _const_text(expr: Const) -> str:
+    value = expr.value
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        text = f'float("{value}")'
+    else:
+        text = repr(value)
+    if expr.dtype in (BOOL, INDEX, FP32):
+        return text
+    return f"pl.const({text}, pl.{expr.dtype})"
+
+
+def type_text(type: ValueType, names: dict[Any, str] | None = None) -> str:
+    """A type, as in an annotation."""
+    extents = ", ".join(scalar_text(of_dim(dim), names) for dim in type.shape)
+    if isinstance(type, TensorType):
+        return f"pl.Tensor[[{extents}], pl.{type.dtype}]"
+    return f"pl.Tile[[{extents}], pl.{type.dtype}]"
+
+
+def print_program(program: Program, concise: bool = False) -> str:
+    """A program as a `@pl.program` class. `concise` leaves out the header."""
+    symbols = {symbol.name: symbol for function in program.functions.values() for symbol in function.symbols}
+    lines = [] if concise else ["import pypto.language as pl", ""]
+    lines += [f'{_identifier(name)} = pl.dynamic("{_identifier(name)}")' for name in symbols]
+    lines += ["", "@pl.program", f"class {program.name}:"]
+    for position, function in enumerate(program.functions.values()):
+        if position:
+            lines.append("")
+        lines += ["    " + line if line else "" for line in _Printer(function, method=True).lines()]
+    return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def print_function(function: Function, concise: bool = False) -> str:
+    """A function as a `@pl.function`."""
+    lines = [] if concise else ["import pypto.language as pl", ""]
+    lines += [f'{_identifier(symbol.name)} = pl.dynamic("{_identifier(symbol.name)}")' for symbol in function.symbols]
+    lines += _Printer(function, method=False).lines()
+    return "\n".join(lines) + "\n"
+
+
+def python_print(node: Any, concise: bool = False) -> str:
+    """A program, function, type or scalar as DSL text."""
+    if isinstance(node, Program):
+        return print_program(node, concise)
+    if isinstance(node, Function):
+        return print_function(node, concise)
+    if isinstance(node, (TensorType, TileType)):
+        return type_text(node)
+    if isinstance(node, (Const, ScalarVar, Symbol, ScalarOp)):
+        return scalar_text(node)
+    raise TypeError(f"cannot print {type(node).__name__}")
+
+
+def _identifier(name: str) -> str:
+    cleaned = "".join(char if char.isalnum() or char == "_" else "_" for char in name) or "v"
+    return cleaned + "_" if keyword.iskeyword(cleaned) or cleaned[0].isdigit() or cleaned in ("pl", "self") else cleaned
+
+
+class _Printer:
+    def __init__(self, function: Function, method: bool) -> None:
+        self.function = function
+        self.method = method
+        self.names: dict[Any, str] = {}
+        self.taken: set[str] = set()
+        for symbol in function.symbols:
+            self._name(symbol)
+        for param in function.params:
+            self._name(param.var)
+
+    def _name(self, variable: Any) -> str:
+        if isinstance(variable, Var):
+            variable = variable.resolve()
+        found = self.names.get(variable)
+        if found is None:
+            base = found = _identifier(variable.name)
+            number = 1
+            while found in self.taken:
+                found = f"{base}_{number}"
+                number += 1
+            self.taken.add(found)
+            self.names[variable] = found
+        return found
+
+    def _scalar(self, expr: Dim | Expr) -> str:
+        if isinstance(expr, int):
+            return str(expr)
+        for name in _scalar_names(expr):
+            self._name(name)
+        text = scalar_text(expr, self.names)
+        return text[1:-1] if text.startswith("(") and isinstance(expr, ScalarOp) and expr.op not in _PREFIX else text
+
+    def _list(self, items: Any) -> str:
+        return "[" + ", ".join(self._scalar(item) for item in items) + "]"
+
+    def lines(self) -> list[str]:
+        """The decorated function."""
+        function = self.function
+        params = ["self"] if self.method else []
+        params += [f"{self._name(param.var)}: {self._annotation(param)}" for param in function.params]
+        returns = [self._name(var) for var in function.returns]
+        head = [
+            f"@pl.function(type=pl.FunctionType.{function.kind.value})",
+            f"def {_identifier(function.name)}({', '.join(params)}):",
+        ]
+        body = self._block(function.body)
+        if returns:
+            body.append(f"return {', '.join(returns)}")
+        return head + ["    " + line for line in body or ["pass"]]
+
+    def _annotation(self, param: Param) -> str:
+        if not isinstance(param.var, Var):
+            return f"pl.Scalar[pl.{param.var.dtype}]"
+        text = type_text(param.var.type, self.names)
+        return text if param.direction == "In" else f"pl.{param.direction}[{text}]"
+
+    def _block(self, body: list[Stmt]) -> list[str]:
+        return [line for stmt in body for line in self._statement(stmt)]
+
+    def _indented(self, head: str, body: list[Stmt]) -> list[str]:
+        return [head, *("    " + line for line in self._block(body) or ["pass"])]
+
+    def _statement(self, stmt: Stmt) -> list[str]:
+        if isinstance(stmt, Let):
+            value = self._scalar(stmt.value)
+            return [f"{self._name(stmt.var)} = {value}"]
+        if isinstance(stmt, OpStmt):
+            return [self._operation(stmt)]
+        if isinstance(stmt, CallStmt):
+            return self._call(stmt)
+        if isinstance(stmt, ScopeStmt):
+            hint = f'name_hint="{stmt.name}"'
+            if stmt.blocks is None:
+                return self._indented(f"with pl.at(level=pl.Level.CORE_GROUP, {hint}):", stmt.body)
+            return self._indented(f"with pl.spmd({self._scalar(stmt.blocks)}, {hint}):", stmt.body)
+        if isinstance(stmt, ForStmt):
+            bounds = f"{self._scalar(stmt.start)}, {self._scalar(stmt.stop)}, {self._scalar(stmt.step)}"
+            stage = ", stage=2" if stmt.kind == "pipeline" else ""
+            return self._indented(f"for {self._name(stmt.var)} in pl.{stmt.kind}({bounds}{stage}):", stmt.body)
+        if isinstance(stmt, WhileStmt):
+            if not stmt.head:
+                return self._indented(f"while {self._scalar(stmt.cond)}:", stmt.body)
+            lines = [
+                *self._block(stmt.head),
+                f"if not ({self._scalar(stmt.cond)}):",
+                "    break",
+                *self._block(stmt.body),
+            ]
+            return ["while True:", *("    " + line for line in lines)]
+        if isinstance(stmt, IfStmt):
+            lines = self._indented(f"if {self._scalar(stmt.cond)}:", stmt.then)
+            return lines + (self._indented("else:", stmt.orelse) if stmt.orelse else [])
+        return ["break" if isinstance(stmt, BreakStmt) else "continue" if isinstance(stmt, ContinueStmt) else "pass"]
+
+    def _call(self, stmt: CallStmt) -> list[str]:
+        args = [self._name(arg) if isinstance(arg, Var) else self._scalar(arg) for arg in stmt.args]
+        prefix = "self." if self.method else ""
+        call = f"{prefix}{_identifier(stmt.callee.name)}({', '.join(args)})"
+        if isinstance(stmt.blocks, Const) and stmt.blocks.value == 1:
+            return [call]
+        return [f"with pl.spmd({self._scalar(stmt.blocks)}):", f"    {call}"]
+
+    def _operation(self, stmt: OpStmt) -> str:
+        printer = _PRINTERS.get(stmt.op)
+        call = printer(self, stmt) if printer else self._generic(stmt)
+        return call if stmt.out is None else f"{self._name(stmt.out)} = {call}"
+
+    def _operand(self, value: Any) -> str:
+        if isinstance(value, Var):
+            return self._name(value)
+        return self._list(value) if isinstance(value, tuple) else self._scalar(value)
+
+    def _generic(self, stmt: OpStmt) -> str:
+        form = BY_NAME[stmt.op].forms
+        spelling = (form.get("pl") or form.get("tile") or next(iter(form.values()))).spelling
+        return f"{spelling}({', '.join(self._operand(arg) for arg in stmt.args)})"
+
+
+def _scalar_names(expr: Expr) -> list[Any]:
+    if isinstance(expr, (ScalarVar, Symbol)):
+        return [expr]
+    return [name for arg in expr.args for name in _scalar_names(arg)] if isinstance(expr, ScalarOp) else []
+
+
+def _dtype(dtype: DataType) -> str:
+    return f"pl.{dtype}"
+
+
+def _load(to: _Printer, stmt: OpStmt) -> str:
+    base, offsets, valid = stmt.args
+    box, keep = stmt.attrs["box"], stmt.attrs["keep"]
+    partial = f", valid_shape={to._operand(valid)}" if tuple(valid) != tuple(box) else ""  # type: ignore[arg-type]  # tuples
+    if keep is None:
+        space = stmt.out.tile.space if isinstance(stmt.out, Var) else MemorySpace.Vec
+        target = "" if space is MemorySpace.Vec else f", target_memory=pl.MemorySpace.{space.value}"
+        return f"pl.load({to._operand(base)}, {to._operand(offsets)}, {to._list(box)}{partial}{target})"
+    dropped = [axis for axis in range(len(box)) if axis not in keep]
+    drop = f", drop_dims={dropped}" if dropped else ""
+    text = f"pl.slice({to._operand(base)}, {to._list(box)}, {to._operand(offsets)}{partial}{drop})"
+    return f"pl.tile.transpose_view({text})" if stmt.attrs["transposed"] else text
+
+
+def _store(to: _Printer, stmt: OpStmt) -> str:
+    tile, offsets, tensor, _ = stmt.args
+    spread = f", {to._list(stmt.attrs['box'])}" if stmt.attrs.get("box") else ""
+    return f"pl.store({to._operand(tile)}, {to._operand(offsets)}, {to._operand(tensor)}{spread})"
+
+
+def _slice(to: _Printer, stmt: OpStmt) -> str:
+    source, offsets, extents = stmt.args
+    assert isinstance(extents, tuple)
+    dropped = [axis for axis in range(len(extents)) if axis not in stmt.attrs["keep"]]
+    drop = f", drop_dims={dropped}" if dropped else ""
+    return f"pl.slice({to._operand(source)}, {to._operand(extents)}, {to._operand(offsets)}{drop})"
+
+
+def _create(to: _Printer, stmt: OpStmt) -> str:
+    assert isinstance(stmt.out, Var)
+    shape = to._list(stmt.out.type.shape)
+    init = stmt.attrs.get("init_value")
+    return f"pl.create_tensor({shape}, {_dtype(stmt.out.type.dtype)}{'' if init is None else f', init_value={init!r}'})"
+
+
+def _create_tile(to: _Printer, stmt: OpStmt) -> str:
+    assert isinstance(stmt.out, Var)
+    space = stmt.out.tile.space
+    target = "" if space is MemorySpace.Vec else f", target_memory=pl.MemorySpace.{space.value}"
+    return f"pl.create_tile({to._list(stmt.out.type.shape)}, {_dtype(stmt.out.type.dtype)}{target})"
+
+
+def _full(to: _Printer, stmt: OpStmt) -> str:
+    assert isinstance(stmt.out, Var)
+    level = "pl" if stmt.out.tile.tensor_level else "pl.tile"
+    return f"{level}.full({to._list(stmt.out.type.shape)}, {_dtype(stmt.out.type.dtype)}, {to._operand(stmt.args[0])})"
+
+
+def _cast(to: _Printer, stmt: OpStmt) -> str:
+    return f'pl.cast({to._operand(stmt.args[0])}, {_dtype(stmt.attrs["target_type"])}, mode="{stmt.attrs["mode"]}")'
+
+
+def _spill(to: _Printer, stmt: OpStmt) -> str:
+    return to._operand(stmt.args[0])  # another name: whoever uses the value there finds it in device memory
+
+
+def _move(to: _Printer, stmt: OpStmt) -> str:
+    return f"pl.move({to._operand(stmt.args[0])}, pl.MemorySpace.{stmt.attrs['target_memory'].value})"
+
+
+def _transpose(to: _Printer, stmt: OpStmt) -> str:
+    a, b = stmt.attrs["axes"]
+    return f"pl.transpose({to._operand(stmt.args[0])}, {a}, {b})"
+
+
+def _matmul_acc(to: _Printer, stmt: OpStmt) -> str:
+    condition = f", init_cond={to._operand(stmt.args[3])}" if len(stmt.args) == 4 else ""
+    return f"pl.matmul_acc({', '.join(to._operand(arg) for arg in stmt.args[:3])}{condition})"
+
+
+def _reduce(to: _Printer, stmt: OpStmt) -> str:
+    return f"pl.{stmt.op}({to._operand(stmt.args[0])})"
+
+
+_PRINTERS = {
+    "load": _load,
+    "store": _store,
+    "slice": _slice,
+    "create_tensor": _create,
+    "create_tile": _create_tile,
+    "full": _full,
+    "cast": _cast,
+    "move": _move,
+    "spill": _spill,
+    "transpose": _transpose,
+    "matmul_acc": _matmul_acc,
+    "row_sum": _reduce,
+    "row_max": _reduce,
+    "row_min": _reduce,
+}
+
+__all__ = ["print_function", "print_program", "python_print", "scalar_text", "type_text"]

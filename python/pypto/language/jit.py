@@ -1,0 +1,82 @@
+"""The `@pl.jit` family. A decorator records the function; nothing is read before the first call or `compile()`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, overload
+
+from pypto.language.frontdoor import frontend
+
+
+class JITFunction:
+    """A kernel function. `kind` is `entry`, `incore`, `inline`, `opaque`, `host` or `extern`.
+
+    Calling an entry compiles for the shapes, dtypes and scalars of the arguments (once, results are kept in `_cache`)
+    and runs the result.
+    """
+
+    __name__: str
+
+    def __init__(self, fn: Callable[..., Any], kind: str, options: dict[str, Any]) -> None:
+        functools.update_wrapper(self, fn)
+        self.fn = fn
+        self.kind = kind
+        self.options = options
+        self._cache: dict[Any, Any] = {}
+
+    def __call__(self, *args: Any, config: Any = None, **kwargs: Any) -> Any:
+        """Compiles for these arguments and runs. Tensors as for `CompiledProgram.__call__`."""
+        compiled, ordered = frontend().specialise(self, args, kwargs, config)
+        return compiled(*ordered, config=config)
+
+    def compile(self, *args: Any, config: Any = None, **kwargs: Any) -> Any:
+        """The compiled program for sample arguments, or for the annotations alone when no tensor is given.
+
+        Scalars are fixed to the given value; `pl.RUNTIME` keeps one a runtime parameter. The same key gives the very
+        same object. `TypeError` for a bare `pl.Tensor` without an argument, or a scalar without a value.
+        """
+        return frontend().specialise(self, args, kwargs, config)[0]
+
+    def lower(self, *args: Any, config: Any = None, **kwargs: Any) -> Any:
+        """The IR program for these arguments, without artifacts on disk."""
+        return frontend().lower(self, args, kwargs, config)
+
+    def __repr__(self) -> str:
+        return f"<@pl.jit{'' if self.kind == 'entry' else '.' + self.kind} function {self.__name__}>"
+
+
+class _Decorator:
+    """`@pl.jit`, `@pl.jit(...)`, and the members `incore`, `inline`, `opaque`, `host`, `extern`."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    @overload
+    def __call__(self, fn: Callable[..., Any]) -> JITFunction: ...
+
+    @overload
+    def __call__(self, fn: None = None, **options: Any) -> Callable[[Callable[..., Any]], JITFunction]: ...
+
+    def __call__(self, fn: Callable[..., Any] | None = None, **options: Any) -> Any:
+        if fn is None:
+            return lambda function: self(function) if not options else self._record(function, options)
+        return self._record(fn, options)
+
+    def _record(self, fn: Callable[..., Any], options: dict[str, Any]) -> JITFunction:
+        if not callable(fn) or not hasattr(fn, "__code__"):
+            raise TypeError(f"@pl.jit decorates a plain function, got {fn!r}")
+        return JITFunction(fn, self._kind, options)
+
+
+class _Jit(_Decorator):
+    """The decorator itself, with its variants as attributes."""
+
+    incore = _Decorator("incore")
+    inline = _Decorator("inline")
+    opaque = _Decorator("opaque")
+    host = _Decorator("host")
+    extern = _Decorator("extern")
+
+
+jit = _Jit("entry")

@@ -1,0 +1,61 @@
+"""Rows: blocks, synchronisation, pipes between cores, tasks, arrays and prefetch."""
+
+from __future__ import annotations
+
+from pypto.language.ops.table import Rows
+
+row = Rows()
+
+row(
+    "get_block_idx",
+    "Index of the block in its task; 0 outside `pl.spmd`.",
+    rule="block_scalar",
+    core="block_idx",
+    pl="",
+    tensor="",
+    tile="",
+)
+row("get_block_num", "Number of blocks of the task.", rule="block_scalar", core="block_num", pl="", tensor="", tile="")
+row("get_subblock_idx", "Index of the vector lane.", pl="", tensor="", tile="")
+row("aiv_shard", "The half of the current lane.", pl="x, span=None", tile="x, span=None")
+row("aic_gather", "Joins the halves of both lanes.", pl="x, span=None", tile="x, span=None")
+
+row("sync_set", "Low-level event.", system="event_id, *, pipe, ffts_mode=None, core_type=None, span=None")
+row("sync_wait", "Low-level event.", system="event_id, *, pipe, core_type=None, span=None")
+row("set_ffts", "Low-level event workspace.", system="workspace, *, span=None")
+row(
+    "syncall",
+    "Barrier over all blocks.",
+    system="*, core_type='mix', mode='hard', gm_workspace=None, used_cores=None, span=None",
+)
+row(
+    "cacheinvalid",
+    "Cache control: nothing to do on this device.",
+    system="tensor=None, shapes=None, offsets=None, *, span=None",
+)
+for _name, _signature in (
+    ("tpush_to_aiv", "tile, *, split, lane_stride=None, id=None, span=None"),
+    ("tpush_to_aic", "tile, *, split, id=None, span=None"),
+    ("tfree_to_aic", "tile, span=None, *, split=None, id=None"),
+    ("tfree_to_aiv", "tile, span=None, *, split=None, id=None"),
+    ("tpop_from_aic", "*, shape=None, dtype=None, split=0, lane_stride=None, id=None, span=None"),
+    ("tpop_from_aiv", "*, shape=None, dtype=None, split=0, id=None, span=None"),
+    ("reserve_buffer", "*, name, size, base=AUTO, span=None"),
+    ("import_peer_buffer", "*, name, peer_func, span=None"),
+):
+    row(_name, "Explicit pipe between the cube and the vector core.", pl=_signature, system=_signature)
+for _name in ("aic_initialize_pipe", "aiv_initialize_pipe"):
+    row(_name, "Explicit pipe between the cube and the vector core.", pl="*args, **kwargs")
+row("task_invalid", "The task that never existed.", system="*, span=None")
+row("task_dummy", "An empty task.", system="*, deps")
+row("available_cluster_count", "Clusters of the chip.", system="*, span=None")
+row("available_aiv_count", "Vector cores of the chip.", system="*, span=None")
+
+row("array_create", "A small on-core array.", array="create(extent, dtype)")
+row("get_element", "One element of an array.", array="array, index")
+row("update_element", "Replaces one element of an array.", array="array, index, value")
+
+row("make_context", "Context for prefetches: a hint.", prefetch="")
+row("async_prefetch", "Starts a prefetch: a hint.", prefetch="src, ctx")
+row("session", "Session for prefetches: a hint.", prefetch="ctx")
+row("wait", "Waits for a prefetch: a hint.", prefetch="event, session_handle")

@@ -1,0 +1,56 @@
+"""Generated from the table of operations by `pypto.language.ops.stubgen`; do not edit."""
+
+from typing import Any
+
+__all__ = [
+    "available_aiv_count",
+    "available_cluster_count",
+    "cacheinvalid",
+    "import_peer_buffer",
+    "reserve_buffer",
+    "set_ffts",
+    "sync_set",
+    "sync_wait",
+    "syncall",
+    "task_dummy",
+    "task_invalid",
+    "tfree_to_aic",
+    "tfree_to_aiv",
+    "tpop_from_aic",
+    "tpop_from_aiv",
+    "tpush_to_aic",
+    "tpush_to_aiv",
+]
+
+def available_aiv_count(*, span: Any = ...) -> Any: ...
+def available_cluster_count(*, span: Any = ...) -> Any: ...
+def cacheinvalid(tensor: Any = ..., shapes: Any = ..., offsets: Any = ..., *, span: Any = ...) -> Any: ...
+def import_peer_buffer(*, name: Any, peer_func: Any, span: Any = ...) -> Any: ...
+def reserve_buffer(*, name: Any, size: Any, base: Any = ..., span: Any = ...) -> Any: ...
+def set_ffts(workspace: Any, *, span: Any = ...) -> Any: ...
+def sync_set(event_id: Any, *, pipe: Any, ffts_mode: Any = ..., core_type: Any = ..., span: Any = ...) -> Any: ...
+def sync_wait(event_id: Any, *, pipe: Any, core_type: Any = ..., span: Any = ...) -> Any: ...
+def syncall(
+    *,
+    core_type: Any = ...,
+    mode: Any = ...,
+    gm_workspace: Any = ...,
+    used_cores: Any = ...,
+    span: Any = ...,
+) -> Any: ...
+def task_dummy(*, deps: Any) -> Any: ...
+def task_invalid(*, span: Any = ...) -> Any: ...
+def tfree_to_aic(tile: Any, span: Any = ..., *, split: Any = ..., id: Any = ...) -> Any: ...
+def tfree_to_aiv(tile: Any, span: Any = ..., *, split: Any = ..., id: Any = ...) -> Any: ...
+def tpop_from_aic(
+    *,
+    shape: Any = ...,
+    dtype: Any = ...,
+    split: Any = ...,
+    lane_stride: Any = ...,
+    id: Any = ...,
+    span: Any = ...,
+) -> Any: ...
+def tpop_from_aiv(*, shape: Any = ..., dtype: Any = ..., split: Any = ..., id: Any = ..., span: Any = ...) -> Any: ...
+def tpush_to_aic(tile: Any, *, split: Any, id: Any = ..., span: Any = ...) -> Any: ...
+def tpush_to_aiv(tile: Any, *, split: Any, lane_stride: Any = ..., id: Any = ..., span: Any = ...) -> Any: ...

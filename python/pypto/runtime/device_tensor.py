@@ -1,0 +1,10 @@
+"""`DeviceTensor`: a typed view of memory that stays on a device.
+
+The class is the extension's own: a launch reads it without looking up an attribute.
+"""
+
+from __future__ import annotations
+
+from pypto._pypto import DeviceTensor
+
+__all__ = ["DeviceTensor"]

@@ -1,0 +1,57 @@
+"""How much the runtime says, and whether launches print their spans.
+
+Levels are those of PyPTO: `debug` 10, `info` 20, `timing` 25, `warn` 30, `error` 40, `null` 60. Where PyPTO starts at
+`timing`, this runtime starts at `warn`: spans are kept in memory for `benchmark`, and printing them as `[STRACE]` lines
+on standard error is an export that is asked for.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+
+from pypto import _pypto
+
+LEVELS = {"debug": 10, "info": 20, "timing": 25, "warn": 30, "error": 40, "null": 60}
+"""Names of levels."""
+
+TIMING = LEVELS["timing"]
+"""The highest threshold at which spans are printed."""
+
+_DEFAULT = LEVELS["warn"]
+_level = _DEFAULT
+
+logger = logging.getLogger("pypto.runtime")
+"""Parent of the runtime's loggers."""
+
+
+def configure_log(level: str | int, *, sync_pypto: bool = False) -> None:
+    """Sets the level of the runtime.
+
+    At `timing` and below, each launch prints its spans as `[STRACE]` lines on standard error.
+
+    Args:
+        level: A name of `LEVELS` (an unknown one counts as `timing`), or a number.
+        sync_pypto: Set the level of the `pypto` logger too.
+    """
+    global _level
+    _level = LEVELS.get(level.lower(), TIMING) if isinstance(level, str) else int(level)
+    _pypto.mirror_trace(
+        _level <= TIMING, device_spans=os.environ.get("SIMPLER_DEVICE_STRACE_ENABLE", "1").strip() != "0"
+    )
+    logger.setLevel(_level)
+    if sync_pypto:
+        logging.getLogger("pypto").setLevel(_level)
+
+
+def current_level() -> int:
+    """The level that is set."""
+    return _level
+
+
+def apply_environment() -> None:
+    """Follows `PYPTO_RUNTIME_LOG` and `PYPTO_RUNTIME_LOG_SYNC`. Importing `pypto.runtime` calls this once."""
+    value = os.environ.get("PYPTO_RUNTIME_LOG", "").strip()
+    if value:
+        level = int(value) if value.lstrip("-").isdigit() else value
+        configure_log(level, sync_pypto=os.environ.get("PYPTO_RUNTIME_LOG_SYNC", "") == "1")

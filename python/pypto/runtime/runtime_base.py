@@ -1,0 +1,164 @@
+"""`Worker`: what every worker can do, and what a class that brings its own memory operations inherits."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pypto.runtime.device_tensor import DeviceTensor
+
+if TYPE_CHECKING:
+    import torch
+
+    from pypto.ir import CompiledProgram
+    from pypto.runtime.run_config import RunConfig
+
+logger = logging.getLogger("pypto.runtime.runtime_base")
+"""Says what a close had to free."""
+
+
+class Worker(ABC):
+    """One or more devices with their memory and their programs.
+
+    A subclass implements the memory primitives, `run` and `register`, and calls `super().__init__()`. Tensors,
+    ownership and the clean-up at close are built on these here; `ChipWorker` has faster ones of its own.
+    """
+
+    def __init__(self) -> None:
+        self._owned_tensors: dict[tuple[int, int], DeviceTensor] = {}
+
+    @abstractmethod
+    def malloc(self, nbytes: int, *, worker_id: int = 0) -> int:
+        """Allocates `nbytes` bytes and returns their device address."""
+
+    @abstractmethod
+    def free(self, ptr: int, *, worker_id: int = 0) -> None:
+        """Frees what `malloc` returned."""
+
+    @abstractmethod
+    def copy_to(self, dst_dev_ptr: Any, src_host_ptr: Any, nbytes: int | None = None, *, worker_id: int = 0) -> None:
+        """Copies from the host to the device."""
+
+    @abstractmethod
+    def copy_from(self, dst_host_ptr: Any, src_dev_ptr: Any, nbytes: int | None = None, *, worker_id: int = 0) -> None:
+        """Copies from the device to the host."""
+
+    @abstractmethod
+    def run(self, compiled: CompiledProgram, *args: Any, config: RunConfig | None = None) -> Any:
+        """Launches a program once."""
+
+    @abstractmethod
+    def register(self, compiled: CompiledProgram) -> Any:
+        """Makes a program ready and returns its handle."""
+
+    def _require_ready(self, op: str) -> None:  # noqa: B027 - a hook that may stay empty
+        """Hook: raises where the worker cannot do `op` now."""
+
+    def _prepare_init(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Hook: the tensor whose bytes are uploaded for `init`.
+
+        Raises:
+            ValueError: The tensor has no data (a `meta` tensor), or data that is no array (a sparse one).
+        """
+        try:
+            return tensor.detach().cpu().contiguous().resolve_neg()
+        except (NotImplementedError, RuntimeError) as error:
+            raise ValueError(
+                f"init on {tensor.device} with layout {tensor.layout} cannot be copied to the device; "
+                f"pass a dense tensor with data"
+            ) from error
+
+    def _buffer_for_ptr(self, ptr: int, *, worker_id: int = 0) -> Any:
+        """Hook: the object that stands behind a device address, if there is one."""
+        return None
+
+    def alloc_tensor(
+        self, shape: Sequence[int], dtype: torch.dtype, *, init: torch.Tensor | None = None, worker_id: int = 0
+    ) -> DeviceTensor:
+        """Allocates device memory that stays until it is freed.
+
+        Args:
+            shape: Extents, all positive.
+            dtype: Element type.
+            init: Contents, of exactly this shape and dtype. Without it the contents are undefined.
+            worker_id: Which of the worker's devices.
+
+        Raises:
+            TypeError: The shape holds something else than ints, or the dtype is none.
+            ValueError: The shape is empty or not positive, or `init` does not fit.
+            MemoryError: The device has no such block left.
+        """
+        self._require_ready("alloc_tensor")
+        itemsize = dtype.itemsize
+        dims = _check_shape(shape)
+        nbytes = itemsize
+        for dim in dims:
+            nbytes *= dim
+        ptr = self.malloc(nbytes, worker_id=worker_id)
+        try:
+            if init is not None:
+                check_init(init, dims, dtype)
+                host = self._prepare_init(init)
+                self.copy_to(ptr, host.data_ptr(), nbytes, worker_id=worker_id)
+            tensor = DeviceTensor(ptr, dims, dtype, buffer=self._buffer_for_ptr(ptr, worker_id=worker_id))
+        except Exception:
+            self.free(ptr, worker_id=worker_id)
+            raise
+        self._owned_tensors[worker_id, ptr] = tensor
+        return tensor
+
+    def free_tensor(self, tensor: DeviceTensor, *, worker_id: int = 0) -> None:
+        """Frees a tensor. What was freed already, or was never this worker's, is left alone.
+
+        Raises:
+            TypeError: The argument is no `DeviceTensor`.
+            ValueError: The tensor belongs to another device of the worker, or its address to a newer allocation.
+        """
+        if not isinstance(tensor, DeviceTensor):
+            raise TypeError(f"free_tensor() expects a DeviceTensor, got {type(tensor).__name__}")
+        key = (worker_id, tensor.data_ptr)
+        owned = self._owned_tensors.get(key)
+        if owned is None:
+            others = [owner for owner, ptr in self._owned_tensors if ptr == tensor.data_ptr]
+            if others:
+                raise ValueError(f"worker_id={worker_id} does not match the owning worker, worker_id={others[0]}")
+            return
+        if owned is not tensor:
+            raise ValueError(f"stale DeviceTensor: {tensor!r} was freed, and its address belongs to a newer allocation")
+        self.free(tensor.data_ptr, worker_id=worker_id)
+        del self._owned_tensors[key]
+
+    def _close_owned_tensors(self) -> None:
+        """Frees what is still owned. A failure is logged and does not stop the rest."""
+        owned = list(self._owned_tensors.items())
+        self._owned_tensors.clear()
+        for (worker_id, ptr), tensor in owned:
+            try:
+                self.free(ptr, worker_id=worker_id)
+            except Exception as error:
+                logger.warning("leaking %r: it could not be freed at close: %s", tensor, error)
+
+
+def check_init(init: torch.Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    """Refuses contents that do not fit a tensor.
+
+    Raises:
+        ValueError: With both shapes and element types.
+    """
+    if tuple(init.shape) != shape or init.dtype != dtype:
+        raise ValueError(
+            f"init must have shape={shape} dtype={dtype}, got shape={tuple(init.shape)} dtype={init.dtype}"
+        )
+
+
+def _check_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    dims = tuple(shape)
+    if not dims:
+        raise ValueError("shape must be non-empty")
+    if any(isinstance(dim, bool) or not isinstance(dim, int) for dim in dims):
+        raise TypeError(f"shape must contain ints, got {dims!r}")
+    if any(dim <= 0 for dim in dims):
+        raise ValueError(f"shape must contain only positive dimensions, got {dims!r}")
+    return dims

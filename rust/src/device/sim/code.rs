@@ -1,0 +1,193 @@
+//! A program as the simulated chip runs it: flat instructions with everything resolved that registration can resolve.
+
+use crate::dtype::DType;
+use crate::kernels::chain::Machine;
+use crate::kernels::matmul::MatMul;
+use crate::program::{LaunchArg, Loc, Operand, Place, ScalarOp, ScalarType, ViewKind};
+
+/// One function.
+pub(super) struct Code {
+    pub insts: Vec<Inst>,
+    /// The place in the source of each instruction.
+    pub at: Vec<Loc>,
+    /// Scalar slots, the hidden ones of loops included.
+    pub scalars: usize,
+    /// Element type of each tensor slot.
+    pub tensors: Vec<DType>,
+    pub params: Vec<Param>,
+    pub steps: Vec<Step>,
+    /// Bytes of scratch memory for tiles.
+    pub tile_bytes: u64,
+    /// Most memory operands of a step.
+    pub max_mems: usize,
+    /// Most scalars of a step.
+    pub max_scalars: usize,
+}
+
+/// Where an argument arrives.
+#[derive(Clone, Copy)]
+pub(super) enum Param {
+    Tensor(u32),
+    Scalar(u32),
+}
+
+/// One instruction. Targets are indices into [`Code::insts`].
+pub(super) enum Inst {
+    Scalar {
+        dst: u32,
+        op: ScalarOp,
+        kind: ScalarType,
+        args: [Operand; 2],
+    },
+    Dim {
+        dst: u32,
+        tensor: u32,
+        axis: u32,
+    },
+    Read {
+        dst: u32,
+        src: Source,
+        index: Vec<Operand>,
+    },
+    Write {
+        dst: Source,
+        index: Vec<Operand>,
+        value: Operand,
+    },
+    View {
+        dst: u32,
+        src: u32,
+        kind: ViewKind,
+    },
+    Create {
+        dst: u32,
+        dims: Vec<Operand>,
+        fill: Option<f64>,
+    },
+    Launch {
+        kernel: u32,
+        args: Vec<LaunchArg>,
+        blocks: Operand,
+    },
+    Step(u32),
+    Jump(u32),
+    JumpUnless {
+        cond: Operand,
+        target: u32,
+    },
+    /// Leaves for `exit` unless `count` is before `stop` in the direction of `step`; else `var = count`.
+    LoopTest {
+        count: u32,
+        var: u32,
+        stop: Operand,
+        step: Operand,
+        exit: u32,
+    },
+    /// `count += step`, then goes to `head`; to `exit` where the sum overflows.
+    LoopNext {
+        count: u32,
+        step: Operand,
+        head: u32,
+        exit: u32,
+    },
+}
+
+/// Memory that one element is read from or written to.
+#[derive(Clone, Copy)]
+pub(super) enum Source {
+    Tensor(u32),
+    Tile(TileMem, DType),
+}
+
+impl Source {
+    pub fn tensor(place: Place) -> Option<u32> {
+        match place {
+            Place::Tensor(slot) => Some(slot),
+            Place::Tile(_) => None,
+        }
+    }
+}
+
+/// A dense row-major tile in scratch memory. `home` is an index while lowering and a byte offset afterwards.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct TileMem {
+    pub home: u64,
+    pub rows: u32,
+    pub cols: u32,
+    pub row_stride: u32,
+}
+
+/// Work on tiles.
+pub(super) enum Step {
+    Chain(ChainStep),
+    MatMul(MatMulStep),
+}
+
+/// A fused chain over a region.
+pub(super) struct ChainStep {
+    pub machine: Machine,
+    pub region: [Operand; 2],
+    /// Physical bound of the region.
+    pub bound: [u32; 2],
+    pub mems: Vec<MemUse>,
+    pub scalars: Vec<ScalarUse>,
+    /// Estimated picoseconds per element, for splitting and for interruption.
+    pub cost: u32,
+}
+
+/// A memory operand of a step.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct MemUse {
+    pub mem: Mem,
+    /// Element type in memory.
+    pub dtype: DType,
+    pub extent: Extent,
+    pub write: bool,
+}
+
+/// Whether an operand spans the rows and the columns of the region; along an axis that it does not span it broadcasts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Extent {
+    pub rows: bool,
+    pub cols: bool,
+}
+
+impl Extent {
+    pub const FULL: Self = Self { rows: true, cols: true };
+}
+
+/// Where a memory operand lives.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Mem {
+    Tile(TileMem),
+    Box(BoxSpec),
+}
+
+/// A box of device memory.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct BoxSpec {
+    pub tensor: u32,
+    pub dtype: DType,
+    pub offsets: Vec<Operand>,
+    pub extents: Vec<Operand>,
+}
+
+/// A scalar argument of a chain, as the element type of the tile sees it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct ScalarUse {
+    pub value: Operand,
+    pub dtype: DType,
+}
+
+/// A matrix product. `region` is `m x n`.
+pub(super) struct MatMulStep {
+    pub kernel: MatMul,
+    pub region: [Operand; 2],
+    pub k: Operand,
+    /// Physical bounds of m, n, k.
+    pub bound: [u32; 3],
+    pub a: MemUse,
+    pub b: MemUse,
+    pub c: MemUse,
+    pub acc: Option<MemUse>,
+}

@@ -1,0 +1,229 @@
+//! Steps on tiles: operands become addresses, and large work is cut into parts for the cores.
+#![allow(unsafe_code)] // calls the kernels with addresses that `access` and the layout of scratch memory vouch for
+
+use super::access::{BoxMem, plain_matrix};
+use super::frame::Frame;
+use super::{Buffers, CoreBuffers, Run};
+use crate::device::sim::code::{ChainStep, MatMulStep, Mem, MemUse};
+use crate::device::sim::lower::lane_bits;
+use crate::kernels::chain::{ChainRun, MemArg};
+use crate::kernels::matmul::{MatMulArgs, MatMut, MatRef, Rhs};
+use crate::program::Operand;
+
+/// Work of one part in picoseconds: well above a hand-off (0.3 us hot, 10-29 us cold), well below the time between two
+/// looks at the keyboard.
+const PART_PS: u64 = 30_000_000;
+/// Estimated picoseconds of one multiply-add in a matrix kernel; the slowest instruction set would be 20 times this.
+const FMA_PS: u64 = 20;
+
+/// A box that is no matrix with adjacent columns and was copied to (or will be copied from) a dense buffer.
+struct Bounced {
+    operand: usize,
+    mem: BoxMem,
+    size: usize,
+    write: bool,
+}
+
+impl Run<'_> {
+    pub(super) fn chain(&mut self, step: &ChainStep, frame: &Frame) -> Result<(), String> {
+        let [rows, cols] = region(step.region, step.bound, frame)?;
+        if rows == 0 {
+            return Ok(());
+        }
+        let Buffers { mems, scalars, bounce, cores } = &mut *self.buffers;
+        mems.clear();
+        let mut bounced = Vec::new();
+        for (at, operand) in step.mems.iter().enumerate() {
+            let span = [if operand.extent.rows { rows } else { 1 }, if operand.extent.cols { cols } else { 1 }];
+            let (data, row_stride) = address(operand, span, frame, self.tiles, at, bounce, &mut bounced)?;
+            let row_stride = if operand.extent.rows { row_stride } else { 0 };
+            mems.push(MemArg { data, row_stride, stream: false });
+        }
+        scalars.clear();
+        scalars.extend(step.scalars.iter().map(|scalar| lane_bits(frame.bits(scalar.value), scalar.dtype)));
+        let work = rows * cols.max(1) * u64::from(step.cost);
+        self.budget -= work as i64;
+        let parts = if self.pool.cores() == 1 && work < 200 * PART_PS { 1 } else { parts(work, rows) };
+        if parts == 1 {
+            let run = ChainRun { rows: rows as usize, cols: cols as usize, mems, scalars, scratch: cores[0].scratch };
+            // SAFETY: `address` checked every operand against the region; core 0 has its scratch.
+            unsafe { step.machine.run(&run) };
+        } else {
+            let (all, scalars, cores) = (&Shared(mems.as_slice()), &scalars[..], &Shared(cores.as_mut_ptr()));
+            let poller = self.poller;
+            let part = |part: usize, core: usize| {
+                if if core == 0 { poller.poll() } else { poller.stopped() } {
+                    return;
+                }
+                let (first, last) = (rows * part as u64 / parts, rows * (part as u64 + 1) / parts);
+                // SAFETY: one thread at a time runs as `core`, so its buffers are not shared.
+                let own: &mut CoreBuffers = unsafe { &mut *cores.get().add(core) };
+                own.mems.clear();
+                own.mems.extend(
+                    all.get()
+                        .iter()
+                        .map(|mem| MemArg { data: mem.data.wrapping_offset(first as isize * mem.row_stride), ..*mem }),
+                );
+                let run = ChainRun {
+                    rows: (last - first) as usize,
+                    cols: cols as usize,
+                    mems: &own.mems,
+                    scalars,
+                    scratch: own.scratch,
+                };
+                // SAFETY: the part is a range of rows of a checked region; parts write different rows.
+                unsafe { step.machine.run(&run) };
+            };
+            self.pool.run_watched(parts as usize, &part, &mut || {
+                poller.poll();
+            });
+        }
+        finish(&bounced, &self.buffers.bounce);
+        Ok(())
+    }
+
+    pub(super) fn matmul(&mut self, step: &MatMulStep, frame: &Frame) -> Result<(), String> {
+        let [bound_m, bound_n, bound_k] = step.bound;
+        let [m, n] = region(step.region, [bound_m, bound_n], frame)?;
+        let [k, _] = region([step.k, Operand::Int(1)], [bound_k, 1], frame)?;
+        if m == 0 || n == 0 {
+            return Ok(());
+        }
+        let mut bounced = Vec::new();
+        let Buffers { bounce, cores, .. } = &mut *self.buffers;
+        let mut operand =
+            |at: usize, operand: &MemUse, span| address(operand, span, frame, self.tiles, at, bounce, &mut bounced);
+        let a = operand(0, &step.a, [m, k])?;
+        let b = operand(1, &step.b, [k, n])?;
+        let c = operand(2, &step.c, [m, n])?;
+        let acc = step.acc.as_ref().map(|acc| operand(3, acc, [m, n])).transpose()?;
+        let work = m * n * k.max(1) * FMA_PS;
+        self.budget -= work as i64;
+        // Columns are cut first: each part then reads its own part of the right operand, which is the large one.
+        let (m_step, n_step) = (step.kernel.m_step() as u64, step.kernel.n_step() as u64);
+        let by_rows = m / m_step > n / n_step;
+        let (length, grain) = if by_rows { (m, m_step) } else { (n, n_step) };
+        let blocks = length.div_ceil(grain);
+        let parts = if self.pool.cores() == 1 && work < 200 * PART_PS { 1 } else { parts(work, blocks) };
+        let (a_size, c_size) = (step.a.dtype.size() as isize, step.c.dtype.size() as isize);
+        let acc_size = step.acc.as_ref().map_or(4, |acc| acc.dtype.size() as isize);
+        let addresses = Shared((a, b, c, acc, cores.as_ptr()));
+        let poller = self.poller;
+        let part = |part: usize, core: usize| {
+            if if core == 0 { poller.poll() } else { poller.stopped() } {
+                return;
+            }
+            let (a, b, c, acc, cores) = *addresses.get();
+            let first = (blocks * part as u64 / parts * grain).min(length) as isize;
+            let last = (blocks * (part as u64 + 1) / parts * grain).min(length) as isize;
+            let (row, col) = if by_rows { (first, 0) } else { (0, first) };
+            let place = |(data, stride): (*mut u8, isize), row: isize, col: isize, size: isize| MatRef {
+                data: data.wrapping_offset(row * stride + col * size),
+                row_stride: stride,
+            };
+            let target = place(c, row, col, c_size);
+            let args = MatMulArgs {
+                m: if by_rows { (last - first) as usize } else { m as usize },
+                n: if by_rows { n as usize } else { (last - first) as usize },
+                k: k as usize,
+                a: place(a, row, 0, a_size),
+                b: Rhs::Plain(place(b, 0, col, a_size)),
+                c: MatMut { data: target.data.cast_mut(), row_stride: target.row_stride },
+                acc: acc.map(|acc| place(acc, row, col, acc_size)),
+                bias: None,
+                // SAFETY: `core` is below the number of cores.
+                scratch: unsafe { (*cores.add(core)).scratch },
+            };
+            // SAFETY: `address` checked every operand; parts write different blocks of `c`.
+            unsafe { step.kernel.run(&args) };
+        };
+        if parts == 1 {
+            part(0, 0);
+        } else {
+            self.pool.run_watched(parts as usize, &part, &mut || {
+                poller.poll();
+            });
+        }
+        finish(&bounced, &self.buffers.bounce);
+        Ok(())
+    }
+}
+
+/// Lets the parts of one step see its addresses.
+struct Shared<T>(T);
+
+// SAFETY: the parts use the addresses for different rows, columns or cores, as each use says.
+unsafe impl<T> Sync for Shared<T> {}
+
+impl<T> Shared<T> {
+    fn get(&self) -> &T {
+        &self.0
+    }
+}
+
+/// How many parts to make of `work` that can be cut into at most `most`.
+fn parts(work: u64, most: u64) -> u64 {
+    (work / PART_PS).clamp(1, most.max(1))
+}
+
+/// The extents of a region now, checked against what the tiles have room for.
+fn region(region: [Operand; 2], bound: [u32; 2], frame: &Frame) -> Result<[u64; 2], String> {
+    let rows = frame.int(region[0]);
+    let cols = frame.int(region[1]);
+    if rows < 0 || cols < 0 || rows > bound[0].into() || cols > bound[1].into() {
+        let [most_rows, most_cols] = bound;
+        return Err(format!(
+            "a valid shape of [{rows}, {cols}] for a tile of [{most_rows}, {most_cols}]; it must be at least 0 and no larger \
+             than the tile"
+        ));
+    }
+    Ok([rows as u64, cols as u64])
+}
+
+/// The first element and the bytes from row to row of an operand that spans `span`.
+fn address(
+    operand: &MemUse,
+    span: [u64; 2],
+    frame: &Frame,
+    tiles: *mut u8,
+    at: usize,
+    bounce: &mut Vec<Vec<u64>>,
+    bounced: &mut Vec<Bounced>,
+) -> Result<(*mut u8, isize), String> {
+    match &operand.mem {
+        Mem::Tile(tile) => Ok((tiles.wrapping_add(tile.home as usize), tile.row_stride as isize)),
+        Mem::Box(spec) => {
+            if let Some(found) = plain_matrix(spec, frame, span[0], span[1]) {
+                return Ok(found);
+            }
+            let size = operand.dtype.size();
+            let mem = BoxMem::evaluate(spec, frame, span[0], span[1])?;
+            if let Some(stride) = mem.row_stride(size) {
+                return Ok((mem.data, stride));
+            }
+            let row = span[1] as usize * size;
+            let words = (span[0] as usize * row).div_ceil(8);
+            if bounce.len() <= at {
+                bounce.resize_with(at + 1, Vec::new);
+            }
+            let buffer = &mut bounce[at];
+            buffer.resize(words.max(buffer.len()), 0);
+            let dense: *mut u8 = buffer.as_mut_ptr().cast();
+            if !operand.write {
+                // SAFETY: the buffer has room for the box, which was checked.
+                unsafe { mem.copy_dense(dense, size, true) };
+            }
+            bounced.push(Bounced { operand: at, mem, size, write: operand.write });
+            Ok((dense, row as isize))
+        }
+    }
+}
+
+/// Copies results that went to a dense buffer to where they belong.
+fn finish(bounced: &[Bounced], bounce: &[Vec<u64>]) {
+    for copy in bounced.iter().filter(|copy| copy.write) {
+        let dense = bounce[copy.operand].as_ptr().cast::<u8>().cast_mut();
+        // SAFETY: as when the box was checked; the kernel has filled the buffer.
+        unsafe { copy.mem.copy_dense(dense, copy.size, false) };
+    }
+}

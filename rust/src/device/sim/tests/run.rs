@@ -1,0 +1,119 @@
+//! Runs a program on the chip with matrices as arguments.
+
+use super::reference::Matrix;
+use crate::device::sim::SimDevice;
+use crate::device::{Device, DeviceError, Executable, Launch, TensorArg, Workspace};
+use crate::dtype::DType;
+use crate::kernels::Isa;
+use crate::program::Program;
+use crate::shape::Shape;
+
+/// Bytes before and after each buffer that nothing may touch.
+const GUARD: usize = 256;
+const GUARD_BYTE: u8 = 0xa5;
+
+/// Memory that a launch creates, kept to the end of the test.
+#[derive(Default)]
+pub struct Heap(Vec<Vec<u64>>);
+
+impl Workspace for Heap {
+    fn reserve(&mut self, bytes: u64) -> Result<*mut u8, DeviceError> {
+        if bytes > 1 << 26 {
+            return Err(DeviceError::OutOfMemory(format!("no room for {bytes} bytes")));
+        }
+        self.0.push(vec![u64::MAX; bytes.div_ceil(8) as usize + 32]);
+        let start = self.0.last_mut().unwrap().as_mut_ptr().cast::<u8>();
+        Ok(start.wrapping_add(start.align_offset(256)))
+    }
+}
+
+/// Device memory of the arguments with guards around each.
+pub struct Guarded {
+    buffers: Vec<Vec<u8>>,
+    shapes: Vec<Shape>,
+}
+
+impl Guarded {
+    pub fn new(matrices: &[Matrix]) -> Self {
+        let guard = vec![GUARD_BYTE; GUARD];
+        let buffers = matrices.iter().map(|matrix| [&guard[..], &to_bytes(matrix), &guard].concat()).collect();
+        let shape = |matrix: &Matrix| Shape::new(&[matrix.rows as u64, matrix.cols as u64]).unwrap();
+        Self { buffers, shapes: matrices.iter().map(shape).collect() }
+    }
+
+    fn args(&mut self) -> Vec<TensorArg> {
+        let buffers = self.buffers.iter_mut().zip(&self.shapes);
+        buffers.map(|(bytes, &shape)| TensorArg { data: bytes[GUARD..].as_mut_ptr(), shape }).collect()
+    }
+
+    /// Panics if a guard was written to.
+    pub fn check(&self) {
+        for (tensor, bytes) in self.buffers.iter().enumerate() {
+            let guards = bytes[..GUARD].iter().chain(&bytes[bytes.len() - GUARD..]);
+            assert!(guards.copied().all(|byte| byte == GUARD_BYTE), "a write beside tensor {tensor}");
+        }
+    }
+}
+
+/// Launches once.
+pub fn execute(
+    executable: &dyn Executable,
+    tensors: &mut Guarded,
+    scalars: &[u64],
+    poll: &mut dyn FnMut() -> bool,
+) -> Result<(), DeviceError> {
+    let mut heap = Heap::default();
+    let scratch = heap.reserve(executable.scratch_bytes())?;
+    let args = tensors.args();
+    let launch = Launch { tensors: &args, scalars, scratch, workspace: &mut heap, poll, invocation: 1 };
+    // SAFETY: the arguments match the parameters: the tests pass what the program declares.
+    unsafe { executable.launch(launch) }
+}
+
+/// Compiles `program` for a chip with `cores` cores and runs it; `memory` becomes what the program left.
+pub fn run_on(
+    program: &Program,
+    memory: &mut [Matrix],
+    scalars: &[u64],
+    isa: Isa,
+    cores: usize,
+) -> Result<(), DeviceError> {
+    let device = SimDevice::new(cores, isa);
+    let executable = device.compile(program)?;
+    // Twice: what a launch leaves behind must not matter to the next one.
+    for _ in 0..2 {
+        let mut tensors = Guarded::new(memory);
+        execute(executable.as_ref(), &mut tensors, scalars, &mut || true)?;
+        tensors.check();
+    }
+    let mut tensors = Guarded::new(memory);
+    execute(executable.as_ref(), &mut tensors, scalars, &mut || true)?;
+    for (matrix, bytes) in memory.iter_mut().zip(&tensors.buffers) {
+        matrix.data = from_bytes(&bytes[GUARD..bytes.len() - GUARD], matrix.dtype);
+    }
+    Ok(())
+}
+
+/// The bytes of `matrix`; an undefined element is a NaN with a telling payload.
+fn to_bytes(matrix: &Matrix) -> Vec<u8> {
+    let bytes = |element: &Option<u32>| -> Vec<u8> {
+        let bits = element.unwrap_or(0x7fc0_dead);
+        match matrix.dtype {
+            DType::F16 => half::f16::from_f32(f32::from_bits(bits)).to_le_bytes().to_vec(),
+            DType::BF16 => half::bf16::from_f32(f32::from_bits(bits)).to_le_bytes().to_vec(),
+            DType::I8 => vec![bits as u8],
+            _ => bits.to_le_bytes().to_vec(),
+        }
+    };
+    matrix.data.iter().flat_map(bytes).collect()
+}
+
+fn from_bytes(bytes: &[u8], dtype: DType) -> Vec<Option<u32>> {
+    let element = |bytes: &[u8]| match dtype {
+        DType::F16 => half::f16::from_le_bytes(bytes.try_into().unwrap()).to_f32().to_bits(),
+        DType::BF16 => half::bf16::from_le_bytes(bytes.try_into().unwrap()).to_f32().to_bits(),
+        DType::I8 => bytes[0] as i8 as u32,
+        _ => u32::from_le_bytes(bytes.try_into().unwrap()),
+    };
+    bytes.chunks_exact(dtype.size()).map(|bytes| Some(element(bytes))).collect()
+}

@@ -1,0 +1,9 @@
+//! A worker with a fake device, as `python/` uses it.
+#![allow(unsafe_code)] // Launches and copies are unsafe calls.
+
+mod arguments;
+mod fake;
+mod faults;
+mod launches;
+mod life;
+mod memory;

@@ -1,0 +1,86 @@
+"""Runs a kernel every way there is, on the same arguments, and compares the results.
+
+The IR as the frontend made it and the IR after outlining run in the interpreter, and text that the printer wrote must
+parse back to a program that computes the same. The core program must satisfy the Rust verifier, and the simulated chip
+must compute what the interpreter does.
+"""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from typing import Any
+
+import interp
+import numpy as np
+
+import pypto.language as pl
+from pypto import _pypto, ir
+from pypto.ir.lower import lower
+from pypto.ir.nodes import Program
+from pypto.ir.passes import outline
+from pypto.ir.verifier import verify
+
+
+def program_of(kernel: Any, *args: Any) -> Program:
+    """The IR of a jit function for these arguments, or a program as it is."""
+    return kernel if isinstance(kernel, Program) else kernel.lower(*args)
+
+
+def verified(program: Program) -> dict[str, Any]:
+    """The core program, accepted by the verifier."""
+    core = lower(program)
+    _pypto.Program(core)
+    return core
+
+
+def run(kernel: Any, *args: Any, device: bool = True) -> list[np.ndarray]:
+    """The array arguments after a run; all ways of running agree bit by bit. The given arrays are not changed.
+
+    `device=False` leaves the simulated chip out.
+    """
+    program = program_of(kernel, *args)
+    verify(program)
+    verify(outline(program))
+    verified(program)
+    results = []
+    for version in (program, outline(program), pl.parse_program(outline(program).as_python())):
+        copies = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args]
+        interp.run(version, *copies)
+        results.append([copy for copy in copies if isinstance(copy, np.ndarray)])
+    for other in results[1:]:
+        for a, b in zip(results[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
+    if device:
+        check_device(program, args, results[0])
+    return results[0]
+
+
+@functools.cache
+def worker() -> Any:
+    """The simulated chip, opened once."""
+    from pypto.runtime import ChipWorker, RunConfig
+
+    return ChipWorker(config=RunConfig(platform="a2a3sim"))
+
+
+def check_device(program: Program, args: tuple[Any, ...], expected: list[np.ndarray]) -> None:
+    """Runs a program on the simulated chip and compares what it wrote."""
+    copies = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args]
+    with tempfile.TemporaryDirectory() as directory:
+        worker().run(ir.compile(program, directory, platform="a2a3sim"), *copies)
+    for have, want in zip((copy for copy in copies if isinstance(copy, np.ndarray)), expected, strict=True):
+        written = ~np.isnan(want) if np.issubdtype(want.dtype, np.floating) else want != 77
+        # The interpreter computes in FP64 and rounds once, the chip in FP32: a few units of the last place apart.
+        tolerance = {"float32": 1e-5, "float16": 1e-3}.get(want.dtype.name, 0.0)
+        np.testing.assert_allclose(have[written], want[written], rtol=tolerance, atol=tolerance)
+
+
+def f32(*shape: int, seed: int = 0) -> np.ndarray:
+    """Small floats, the same every time."""
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def empty(*shape: int, dtype: Any = np.float32) -> np.ndarray:
+    """An output: what is not written stays NaN (or 77)."""
+    return np.full(shape, np.nan if np.issubdtype(dtype, np.floating) else 77, dtype)

@@ -1,0 +1,148 @@
+"""Random kernels mean what Python means by the same text.
+
+The text of a kernel is also a Python program over numpy arrays, once `pl` is a module of numpy functions: that is the
+reference. Each program is tried twice: as one kernel, and as orchestration code in which every operation on tiles has a
+scope of its own, so that values cross scopes everywhere.
+"""
+
+from types import SimpleNamespace
+
+import numpy as np
+from checking import run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+TILES, SCALARS, SHAPE = 3, 2, (4, 8)
+
+tile = st.sampled_from([f"t{number}" for number in range(TILES)])
+scalar = st.sampled_from([f"n{number}" for number in range(SCALARS)])
+small = st.integers(0, 3)
+
+on_tiles = st.one_of(
+    st.builds("{} = pl.{}({}, {})".format, tile, st.sampled_from(["add", "sub", "maximum", "minimum"]), tile, tile),
+    st.builds("{} = pl.{}({})".format, tile, st.sampled_from(["neg", "abs", "relu"]), tile),
+    st.builds("{} = pl.mul({}, {})".format, tile, tile, st.sampled_from(["0.5", "-1.0", "2.0"])),
+    st.builds("{} = pl.add({}, pl.cast({}, pl.FP32))".format, tile, tile, scalar),
+)
+on_names = st.one_of(
+    st.builds("{} = {}".format, tile, tile),
+    st.builds("{0}, {1} = {1}, {0}".format, tile, tile),
+    st.builds("{} = {}".format, scalar, scalar),
+    st.builds("{} = ({} * 3 + {}) % 7".format, scalar, scalar, small),
+    st.builds("{0}, {1} = {1} + 1, {0}".format, scalar, scalar),
+)
+condition = st.one_of(
+    st.builds("{} % 2 == {}".format, scalar, st.integers(0, 1)),
+    st.builds("{} < {}".format, scalar, st.integers(0, 6)),
+    st.builds("{} > 2 and not {} == 5".format, scalar, scalar),
+)
+
+
+def blocks(depth: int, in_loop: bool) -> st.SearchStrategy[list]:
+    """Statements: text, or `(head, body, orelse)`."""
+    statement = st.one_of(on_tiles.map(lambda text: ("tiles", text)), on_names.map(lambda text: ("names", text)))
+    if depth:
+        inner = blocks(depth - 1, in_loop)
+        branch = st.tuples(condition.map("if {}:".format), inner, st.one_of(st.just([]), inner))
+        looped = blocks(depth - 1, True)
+        loop = st.tuples(small.map(f"for i{depth} in pl.range({{}}):".format), looped, st.just([]))
+        statement = st.one_of(statement, branch, loop)
+    if in_loop:
+        leave = st.builds("{}\n    {}".format, condition.map("if {}:".format), st.sampled_from(["break", "continue"]))
+        statement = st.one_of(statement, leave.map(lambda text: ("names", text)))
+    return st.lists(statement, min_size=1, max_size=4)
+
+
+def render(body: list, indent: str, scoped: bool) -> list[str]:
+    lines: list[str] = []
+    for statement in body:
+        if len(statement) == 3:
+            head, inner, orelse = statement
+            lines += [indent + head, *render(inner, indent + "    ", scoped)]
+            if orelse:
+                lines += [indent + "else:", *render(orelse, indent + "    ", scoped)]
+            continue
+        kind, text = statement
+        if kind == "tiles" and scoped:
+            lines += [f"{indent}with pl.at(level=pl.Level.CORE_GROUP):", f"{indent}    {text}"]
+        else:
+            lines += [indent + line for line in text.splitlines()]
+    return lines
+
+
+def source(body: list, scoped: bool) -> str:
+    """The kernel: loads every tile, runs the body, stores every tile and every scalar."""
+    head = [f"t{number} = pl.load(x, [{4 * number}, 0], [4, 8])" for number in range(TILES)]
+    head += [f"n{number} = {number + 1}" for number in range(SCALARS)]
+    tail = [f"out = pl.store(t{number}, [{4 * number}, 0], out)" for number in range(TILES)]
+    tail += [f"pl.write(out, [{4 * TILES}, {number}], pl.cast(n{number}, pl.FP32))" for number in range(SCALARS)]
+    indent = "    "
+    if scoped:
+        wrapped = [f"{indent}with pl.at(level=pl.Level.CORE_GROUP):"]
+        lines = [*wrapped, *(indent * 2 + line for line in head), *render(body, indent, True)]
+        lines += [*wrapped, *(indent * 2 + line for line in tail)]
+    else:
+        lines = [*(indent + line for line in head), *render(body, indent, False), *(indent + line for line in tail)]
+    decorator = "@pl.jit" if scoped else "@pl.jit.incore"
+    signature = (
+        f"def kernel(x: pl.Tensor[[{4 * TILES}, 8], pl.FP32], out: pl.Out[pl.Tensor[[{4 * TILES + 1}, 8], pl.FP32]]):"
+    )
+    return "\n".join(["import pypto.language as pl", "", decorator, signature, *lines, "    return out", ""])
+
+
+class NumpyLanguage(SimpleNamespace):
+    """The operations that random kernels use, on numpy arrays."""
+
+    FP32 = np.float32
+    range = range
+    add, sub, maximum, minimum = np.add, np.subtract, np.maximum, np.minimum
+    neg, abs = np.negative, np.abs
+
+    def relu(self, x):
+        return np.maximum(x, np.float32(0))
+
+    def mul(self, x, factor):
+        return x * np.float32(factor)
+
+    def cast(self, value, dtype):
+        return dtype(value)
+
+    def load(self, x, offsets, shape):
+        return x[offsets[0] : offsets[0] + shape[0], : shape[1]].copy()
+
+    def store(self, value, offsets, out):
+        out[offsets[0] : offsets[0] + value.shape[0], : value.shape[1]] = value
+        return out
+
+    def write(self, out, at, value):
+        out[tuple(at)] = value
+
+
+def reference(text: str, x: np.ndarray, out: np.ndarray) -> None:
+    """Runs the text of an unscoped kernel as Python."""
+    body = text.split("]):\n", 1)[1]
+    scope = {"pl": NumpyLanguage(), "np": np}
+    exec("def kernel(x, out):\n" + body, scope)
+    with np.errstate(all="ignore"):
+        scope["kernel"](x, out)
+
+
+def kernel_of(text: str, path) -> object:
+    path.write_text(text)
+    scope: dict[str, object] = {"__name__": path.stem}
+    exec(compile(text, str(path), "exec"), scope)
+    return scope["kernel"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(blocks(3, False))
+def test_random_programs_mean_what_python_means(tmp_path_factory, body: list) -> None:
+    x = np.random.default_rng(1).integers(-8, 8, (4 * TILES, 8)).astype(np.float32)
+    expected = np.full((4 * TILES + 1, 8), np.nan, np.float32)
+    plain = source(body, scoped=False)
+    reference(plain, x.copy(), expected)
+    directory = tmp_path_factory.mktemp("random")
+    for scoped in (False, True):
+        kernel = kernel_of(source(body, scoped), directory / f"kernel_{scoped}.py")
+        _, out = run(kernel, x, np.full_like(expected, np.nan), device=True)
+        np.testing.assert_array_equal(out, expected)

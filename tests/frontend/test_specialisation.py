@@ -1,0 +1,219 @@
+"""Parameters: dynamic extents, fixed and runtime scalars, what a cached program depends on."""
+
+import numpy as np
+import pytest
+from checking import empty, f32, program_of, run, verified
+
+import pypto.language as pl
+from pypto import ir
+from pypto.ir import KernelTypeError
+
+M = pl.dynamic("M")
+
+
+@pl.jit.incore
+def rows(x: pl.Tensor[[M, 32], pl.FP32], out: pl.Out[pl.Tensor[[M, 32], pl.FP32]]):
+    for start in pl.range(0, M, 16):
+        valid = pl.min(16, M - start)
+        t = pl.load(x, [start, 0], [16, 32], valid_shape=[valid, 32])
+        out = pl.store(pl.add(t, 1.0), [start, 0], out)
+    return out
+
+
+@pl.jit
+def any_rows(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    out = rows(x, out)
+    return out
+
+
+@pytest.mark.parametrize("count", [1, 16, 40])
+def test_one_program_serves_every_extent(count: int) -> None:
+    x = f32(count, 32)
+    program = program_of(rows, f32(5, 32), empty(5, 32))
+    _, out = run(program, x, empty(count, 32))
+    np.testing.assert_array_equal(out, x + 1)
+
+
+def test_dynamic_extents_of_a_callee_are_dynamic_in_its_caller() -> None:
+    core = verified(program_of(any_rows, f32(5, 32), empty(5, 32)))
+    assert core["symbols"] == ["M"]
+    assert core["params"][0]["kind"]["Tensor"]["dims"] == [{"Symbol": 0}, {"Const": 32}]
+    assert core["params"][1]["kind"]["Tensor"]["dims"] == [{"Symbol": 0}, {"Const": 32}]
+
+
+@pl.jit
+def bound(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    x.bind_dynamic(0, M)
+    out.bind_dynamic(0, M)
+    n, _ = x.shape
+    for i in pl.spmd(n):
+        out[i : i + 1, :] = pl.mul(x[i : i + 1, 0:32], pl.cast(pl.dim(x, 0) + M, pl.FP32))
+    return out
+
+
+def test_bind_dynamic_shape_and_dim_agree() -> None:
+    x = f32(5, 32)
+    program = program_of(bound, f32(2, 32), empty(2, 32))
+    _, out = run(program, x, empty(5, 32))
+    np.testing.assert_array_equal(out, x * 10)
+
+
+def test_the_same_key_gives_the_same_object(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("PYPTO_PROG_BUILD_DIR", str(tmp_path))
+    first = rows.compile(f32(5, 32), empty(5, 32))
+    assert rows.compile(f32(40, 32), empty(40, 32)) is first
+    assert rows.compile() is first or rows.compile() is rows.compile()
+
+
+@pl.jit
+def fixed(x: pl.Tensor, n: pl.Scalar[pl.INDEX], out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:, 0:n] = x[:, 0:n]
+    return out
+
+
+def test_02_scalar_arguments_are_compile_time_constants() -> None:
+    x = f32(4, 32)
+    for n in (8, 16):
+        out = run(fixed, x, n, empty(4, 32))[-1]
+        np.testing.assert_array_equal(out[:, :n], x[:, :n])
+        assert np.isnan(out[:, n:]).all()
+    core = verified(program_of(fixed, x, 8, empty(4, 32)))
+    assert core["params"][1] == {"name": "n", "kind": {"Scalar": {"dtype": "INT64", "baked": True}}}
+
+
+@pl.jit
+def runtime(x: pl.Tensor[[4, 32], pl.FP32], n: pl.Scalar[pl.INT32], out: pl.Out[pl.Tensor[[4, 32], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for i in pl.range(n):
+            out[i : i + 1, :] = x[i : i + 1, :]
+    return out
+
+
+def test_a_scalar_given_as_RUNTIME_stays_a_parameter() -> None:
+    x = f32(4, 32)
+    program = runtime.lower(n=pl.RUNTIME)
+    out = run(program, x, 2, empty(4, 32))[-1]
+    np.testing.assert_array_equal(out[:2], x[:2])
+    assert np.isnan(out[2:]).all()
+    assert verified(program)["params"][1]["kind"] == {"Scalar": {"dtype": "INT32", "baked": False}}
+
+
+def test_compiling_without_arguments_needs_complete_annotations() -> None:
+    with pytest.raises(TypeError, match=r"parameter 'x' is a bare 'pl.Tensor'"):
+        fixed.compile(n=1)
+    with pytest.raises(TypeError, match=r"parameter 'n' is a scalar and got no value; give a number, or pl.RUNTIME"):
+        runtime.compile()
+
+
+def test_unknown_and_surplus_arguments_are_named() -> None:
+    with pytest.raises(TypeError, match=r"got an unexpected keyword argument 'm'; it has x, n, out"):
+        runtime.compile(m=1)
+    with pytest.raises(TypeError, match=r"takes 3 arguments \(x, n, out\), got 4"):
+        runtime.compile(1, 2, 3, 4)
+    with pytest.raises(OverflowError, match=r"'n' is a INT32 scalar: 4294967296 is not between"):
+        runtime.lower(n=2**32)
+
+
+def test_arguments_that_contradict_annotations_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"parameter 'x' is declared \[4, 32\], got a tensor of shape \[4, 33\]"):
+        runtime.lower(f32(4, 33), 1, empty(4, 32))
+    with pytest.raises(
+        TypeError, match=r"parameter 'x' is declared FP32, got FP16; convert it with .to\(torch.float32\)"
+    ):
+        runtime.lower(f32(4, 32).astype(np.float16), 1, empty(4, 32))
+    with pytest.raises(TypeError, match=r"dtype float64 is not supported"):
+        fixed.lower(f32(4, 32).astype(np.float64), 1, empty(4, 32))
+
+
+FACTOR = 2.0
+
+
+@pl.jit
+def captured(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.mul(x, FACTOR)
+    return out
+
+
+def test_captured_constants_are_part_of_the_cache_key(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("PYPTO_PROG_BUILD_DIR", str(tmp_path))
+    x, out = f32(4, 8), empty(4, 8)
+    first = captured.compile(x, out)
+    monkeypatch.setitem(globals(), "FACTOR", 5.0)
+    second = captured.compile(x, out)
+    assert second is not first
+    assert run(second.program, x, out)[-1] == pytest.approx(x * 5)
+    monkeypatch.setitem(globals(), "FACTOR", 2.0)
+    assert captured.compile(x, out) is first
+
+
+def test_a_program_whose_dynamic_extent_no_parameter_has_is_refused() -> None:
+    unused = pl.dynamic("unused")
+
+    @pl.jit
+    def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        for i in pl.range(unused):
+            with pl.at(level=pl.Level.CORE_GROUP):
+                out[i : i + 1, :] = x[i : i + 1, :]
+        return out
+
+    with pytest.raises(ir.KernelValueError, match=r'pl.dynamic\("unused"\) is no extent of a parameter of \'kernel\''):
+        kernel.lower(f32(4, 8), f32(4, 8))
+
+
+def test_string_annotations_work() -> None:
+    @pl.jit
+    def kernel(x: "pl.Tensor", out: "pl.Out[pl.Tensor[[4, 8], pl.FP32]]"):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x
+        return out
+
+    x = f32(4, 8)
+    np.testing.assert_array_equal(run(kernel, x, empty(4, 8))[-1], x)
+
+
+def test_bad_annotations_are_reported_together() -> None:
+    @pl.jit
+    def kernel(x: "pl.Tenor", y: "list", out: "pl.Out[pl.FP32]"):
+        pass
+
+    with pytest.raises(KernelTypeError) as caught:
+        kernel.lower(1, 2, 3)
+    text = str(caught.value)
+    assert "3 mistakes in this kernel" in text
+    assert (
+        "parameter 'x': module 'pypto.language.unified' has no attribute 'Tenor'" in text
+        or "no attribute 'Tenor'" in text
+    )
+    assert "parameter 'y': <class 'list'> is not a type of the language" in text
+    assert "parameter 'out': pl.Out wraps a tensor" in text
+
+
+def test_declared_tensors_that_are_not_supported_say_why() -> None:
+    import pypto.language.distributed as pld
+
+    for annotation, text in (
+        (pl.Tensor[[4, 8], pl.FP8E5M2], r"tensors of dtype pl\.FP8E5M2 are not supported"),
+        (pl.Tensor[[4, 8], pl.FP32, pl.TensorView(valid_shape=[2, 8])], "with valid_shape or stride is not supported"),
+        (pl.Tensor[[4, 8], pl.FP32, "NZ"], r"a layout such as pl\.NZ, got 'NZ'"),
+        (pld.DistributedTensor[[4, 8], pl.FP32], "programs over several ranks are not supported"),
+    ):
+
+        @pl.jit
+        def kernel(x: annotation):
+            pass
+
+        with pytest.raises(KernelTypeError, match=text):
+            kernel.lower()
+
+
+def test_a_layout_is_a_label_and_index_elements_are_64_bit_integers() -> None:
+    @pl.jit
+    def kernel(x: pl.Tensor[[4, 8], pl.INDEX, pl.NZ], out: pl.Out[pl.Tensor[[4, 8], pl.INT64]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = pl.add(x, x)
+        return out
+
+    core = verified(kernel.lower())
+    assert core["params"][0]["kind"]["Tensor"]["dtype"] == "INT64"

@@ -1,0 +1,203 @@
+"""`DeviceTensor` as a value: what the constructor refuses, equality, views."""
+
+import copy
+import dataclasses
+import gc
+import pickle
+import weakref
+
+import pytest
+import torch
+
+from pypto import _pypto
+from pypto.runtime import DeviceTensor
+
+BASE = 0x1000
+
+
+class ForeignBuffer:
+    """What a worker of another library might put behind a tensor."""
+
+    base = BASE
+
+    def tensor(self) -> None:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("pointer", [True, False, 0, -1, 1.0, "4096", None, 2**63, -(2**70)])
+def test_a_pointer_is_a_positive_int(pointer: object) -> None:
+    with pytest.raises(ValueError, match="data_ptr must be a positive int"):
+        DeviceTensor(pointer, (4,), torch.float32)
+
+
+@pytest.mark.parametrize("shape", [(2.0,), (True,), ("2",), (None,), (4, 2.5), (torch.tensor(2),), 4])
+def test_extents_are_ints_and_nothing_is_truncated(shape: object) -> None:
+    with pytest.raises(TypeError, match="shape must contain ints"):
+        DeviceTensor(BASE, shape, torch.float32)
+
+
+def test_tensors_have_at_least_one_dimension() -> None:
+    with pytest.raises(ValueError, match="shape must be non-empty"):
+        DeviceTensor(BASE, (), torch.float32)
+
+
+@pytest.mark.parametrize("shape", [(0,), (4, 0), (-1, 4), (4, -(2**70))])
+def test_extents_are_positive(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="shape must be all positive"):
+        DeviceTensor(BASE, shape, torch.float32)
+
+
+def test_more_than_eight_dimensions_are_refused() -> None:
+    assert DeviceTensor(BASE, (1,) * 8, torch.float32).shape == (1,) * 8
+    with pytest.raises(ValueError, match="shape has 9 dimensions; at most 8"):
+        DeviceTensor(BASE, (1,) * 9, torch.float32)
+
+
+@pytest.mark.parametrize("dtype", ["float32", int, 4, None])
+def test_a_dtype_is_torch_s(dtype: object) -> None:
+    with pytest.raises(TypeError, match=r"dtype must be a torch\.dtype"):
+        DeviceTensor(BASE, (4,), dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.float8_e5m2, torch.complex128])
+def test_a_dtype_that_the_device_does_not_have_is_refused(dtype: torch.dtype) -> None:
+    with pytest.raises(ValueError, match=f"Unsupported DeviceTensor dtype {dtype}"):
+        DeviceTensor(BASE, (4,), dtype)
+
+
+def test_rules_are_checked_in_the_contract_s_order() -> None:
+    with pytest.raises(ValueError, match="data_ptr"):
+        DeviceTensor(0, (2.0,), "float32")
+    with pytest.raises(TypeError, match="shape must contain ints"):
+        DeviceTensor(BASE, (2.0, 0), "float32")
+    with pytest.raises(ValueError, match="positive"):
+        DeviceTensor(BASE, (0,), "float32")
+    with pytest.raises(TypeError, match="dtype"):
+        DeviceTensor(BASE, (4,), "float32", buffer=object())
+
+
+def test_a_buffer_begins_at_the_pointer_and_makes_tensors() -> None:
+    assert isinstance(DeviceTensor(BASE, (4,), torch.float32, buffer=ForeignBuffer()).buffer, ForeignBuffer)
+    with pytest.raises(TypeError, match="attribute 'base'"):
+        DeviceTensor(BASE, (4,), torch.float32, buffer=object())
+    with pytest.raises(ValueError, match="does not match data_ptr"):
+        DeviceTensor(BASE + 256, (4,), torch.float32, buffer=ForeignBuffer())
+    without_tensor = type("WithoutTensor", (), {"base": BASE})()
+    with pytest.raises(TypeError, match="method 'tensor'"):
+        DeviceTensor(BASE, (4,), torch.float32, buffer=without_tensor)
+
+
+DTYPES = [
+    torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.bool,
+    torch.int8, torch.int16, torch.int32, torch.int64,
+    torch.uint8, torch.uint16, torch.uint32, torch.uint64,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_attributes_are_those_that_were_given(dtype: torch.dtype) -> None:
+    tensor = DeviceTensor(BASE, [3, 5], dtype)
+    assert (tensor.data_ptr, tensor.shape, tensor.dtype, tensor.buffer) == (BASE, (3, 5), dtype, None)
+    assert tensor.nbytes == 15 * dtype.itemsize
+    assert repr(tensor) == f"DeviceTensor(data_ptr=0x1000, shape=(3, 5), dtype={dtype})"
+
+
+def test_pointer_shape_and_dtype_decide_equality() -> None:
+    tensor = DeviceTensor(BASE, (4, 4), torch.float32)
+    same = DeviceTensor(BASE, (4, 4), torch.float32, buffer=ForeignBuffer())
+    assert tensor == same
+    assert hash(tensor) == hash(same)
+    others = [
+        DeviceTensor(BASE + 1, (4, 4), torch.float32),
+        DeviceTensor(BASE, (16,), torch.float32),
+        DeviceTensor(BASE, (4, 4), torch.int32),
+        (BASE, (4, 4), torch.float32),
+    ]
+    for other in others:
+        assert tensor != other
+    assert len({tensor, same, *others}) == 1 + len(others)
+
+
+def test_it_cannot_be_changed_or_extended() -> None:
+    tensor = DeviceTensor(BASE, (4,), torch.float32)
+    for name in ("data_ptr", "shape", "dtype", "buffer", "nbytes", "other"):
+        with pytest.raises(AttributeError):
+            setattr(tensor, name, 1)
+
+
+def test_it_does_not_travel_between_processes() -> None:
+    with pytest.raises(TypeError, match="pickle"):
+        pickle.dumps(DeviceTensor(BASE, (4,), torch.float32))
+    with pytest.raises(TypeError, match="pickle"):
+        copy.deepcopy(DeviceTensor(BASE, (4,), torch.float32))
+
+
+def test_it_is_a_dataclass_to_those_who_ask() -> None:
+    assert dataclasses.is_dataclass(DeviceTensor)
+    assert [field.name for field in dataclasses.fields(DeviceTensor)] == ["data_ptr", "shape", "dtype", "buffer"]
+    match DeviceTensor(BASE, (4,), torch.float32):
+        case DeviceTensor(pointer, (4,), torch.float32):
+            assert pointer == BASE
+        case _:
+            pytest.fail("positional patterns do not match")
+
+
+def test_replace_gives_another_shape_of_the_same_memory(device: _pypto.Worker) -> None:
+    tensor = device.alloc_tensor((4, 6), torch.float32, torch.arange(24.0).reshape(4, 6))
+    flat = dataclasses.replace(tensor, shape=(24,))
+    assert flat.buffer is tensor.buffer
+    assert torch.equal(flat.to_host(), torch.arange(24.0))
+    assert torch.equal(dataclasses.replace(tensor, shape=(2, 3)).to_host(), torch.arange(6.0).reshape(2, 3))
+
+
+def test_a_view_that_is_larger_than_its_memory_cannot_be_read(device: _pypto.Worker) -> None:
+    tensor = device.alloc_tensor((4,), torch.float32)
+    larger = dataclasses.replace(tensor, shape=(5,))
+    with pytest.raises(ValueError, match="exceeds the 16-byte backing"):
+        larger.to_host()
+    with pytest.raises(ValueError, match="more than the 16 bytes of its allocation"):
+        tensor.buffer.tensor((5,), torch.float32)
+
+
+def test_the_buffer_says_what_it_is(device: _pypto.Worker) -> None:
+    tensor = device.alloc_tensor((4, 6), torch.float16)
+    buffer = tensor.buffer
+    assert tensor.buffer is buffer
+    assert (buffer.base, buffer.nbytes, buffer.shape, buffer.dtype) == (tensor.data_ptr, 48, (4, 6), torch.float16)
+    assert buffer.state == "live"
+    assert buffer.site is not None
+    assert buffer.site.rpartition(":")[0] == __file__
+    assert buffer.description.startswith("FP16 (4, 6) at 0x")
+    assert buffer.tensor((24,), torch.float16) == dataclasses.replace(tensor, shape=(24,))
+    device.free_tensor(tensor)
+    assert buffer.state == "freed"
+    assert tensor.shape == (4, 6), "it stays inspectable"
+    other = device.alloc_tensor((4,), torch.float16)
+    device.close()
+    assert other.buffer.state == "worker closed"
+
+
+def test_to_host_needs_live_memory(device: _pypto.Worker) -> None:
+    with pytest.raises(TypeError, match="bare pointer"):
+        DeviceTensor(BASE, (4,), torch.float32).to_host()
+    tensor = device.alloc_tensor((4,), torch.float32)
+    device.free_tensor(tensor)
+    with pytest.raises(ValueError, match="freed"):
+        tensor.to_host()
+
+
+def test_to_host_says_when_the_worker_is_gone() -> None:
+    device = _pypto.Worker("a2a3sim", capacity=1 << 20)
+    tensor = device.alloc_tensor((4,), torch.float32)
+    del device
+    gc.collect()
+    with pytest.raises(RuntimeError, match=r"worker of FP32 .* is gone"):
+        tensor.to_host()
+
+
+def test_it_can_be_referred_to_weakly() -> None:
+    tensor = DeviceTensor(BASE, (4,), torch.float32)
+    reference = weakref.ref(tensor)
+    assert reference() is tensor
+    del tensor
+    assert reference() is None

@@ -1,0 +1,142 @@
+"""`Worker`: what a class that brings its own memory inherits."""
+
+import logging
+from typing import Any
+
+import pytest
+import torch
+
+from pypto.runtime import DeviceTensor, Worker
+
+
+class Memory(Worker):
+    """Memory in dictionaries, one for each device; addresses are used again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks: dict[tuple[int, int], int] = {}
+        self.uploads: list[tuple[int, int]] = []
+        self.fail_free = False
+        self.fail_copy = False
+
+    def malloc(self, nbytes: int, *, worker_id: int = 0) -> int:
+        ptr = next(p for p in range(4096, 1 << 20, 4096) if (worker_id, p) not in self.blocks)
+        self.blocks[worker_id, ptr] = nbytes
+        return ptr
+
+    def free(self, ptr: int, *, worker_id: int = 0) -> None:
+        if self.fail_free:
+            raise RuntimeError("free failed with code 7")
+        del self.blocks[worker_id, ptr]
+
+    def copy_to(self, dst_dev_ptr: Any, src_host_ptr: Any, nbytes: int | None = None, *, worker_id: int = 0) -> None:
+        if self.fail_copy:
+            raise RuntimeError("copy_to failed with code 7")
+        self.uploads.append((dst_dev_ptr, nbytes or 0))
+
+    def copy_from(self, dst_host_ptr: Any, src_dev_ptr: Any, nbytes: int | None = None, *, worker_id: int = 0) -> None:
+        raise NotImplementedError
+
+    def run(self, compiled: Any, *args: Any, config: Any = None) -> Any:
+        raise NotImplementedError
+
+    def register(self, compiled: Any) -> Any:
+        raise NotImplementedError
+
+
+def test_the_memory_primitives_are_abstract() -> None:
+    with pytest.raises(TypeError, match="abstract"):
+        Worker()
+
+
+def test_a_tensor_is_allocated_and_filled() -> None:
+    worker = Memory()
+    tensor = worker.alloc_tensor((2, 3), torch.float16, init=torch.ones(2, 3, dtype=torch.float16))
+    assert (tensor.shape, tensor.dtype, tensor.nbytes) == ((2, 3), torch.float16, 12)
+    assert worker.uploads == [(tensor.data_ptr, 12)]
+    worker.free_tensor(tensor)
+    worker.free_tensor(tensor)
+    assert worker.blocks == {}
+
+
+@pytest.mark.parametrize(
+    ("shape", "error", "text"),
+    [
+        ((), ValueError, "shape must be non-empty"),
+        ((2.0,), TypeError, "shape must contain ints"),
+        ((True,), TypeError, "shape must contain ints"),
+        ((0,), ValueError, "shape must contain only positive dimensions"),
+    ],
+)
+def test_bad_shapes_are_refused_before_memory_is_taken(shape: Any, error: type[Exception], text: str) -> None:
+    worker = Memory()
+    with pytest.raises(error, match=text):
+        worker.alloc_tensor(shape, torch.float32)
+    assert worker.blocks == {}
+
+
+@pytest.mark.parametrize("init", [torch.zeros(3), torch.zeros(2, dtype=torch.int32)])
+def test_an_init_that_does_not_fit_gives_the_memory_back(init: torch.Tensor) -> None:
+    worker = Memory()
+    with pytest.raises(ValueError, match=r"init must have shape=\(2,\) dtype=torch\.float32, got"):
+        worker.alloc_tensor((2,), torch.float32, init=init)
+    assert worker.blocks == {}
+
+
+def test_a_failed_upload_gives_the_memory_back() -> None:
+    worker = Memory()
+    worker.fail_copy = True
+    with pytest.raises(RuntimeError, match="copy_to failed"):
+        worker.alloc_tensor((2,), torch.float32, init=torch.zeros(2))
+    assert worker.blocks == {}
+
+
+def test_a_tensor_whose_address_was_given_away_is_stale() -> None:
+    worker = Memory()
+    old = worker.alloc_tensor((2,), torch.float32)
+    worker.free_tensor(old)
+    new = worker.alloc_tensor((2,), torch.float32)
+    assert new.data_ptr == old.data_ptr
+    with pytest.raises(ValueError, match="stale DeviceTensor"):
+        worker.free_tensor(old)
+    assert len(worker.blocks) == 1
+
+
+def test_a_tensor_of_another_device_is_told_apart() -> None:
+    worker = Memory()
+    tensor = worker.alloc_tensor((2,), torch.float32, worker_id=3)
+    with pytest.raises(ValueError, match="worker_id=0 does not match the owning worker, worker_id=3"):
+        worker.free_tensor(tensor)
+    worker.free_tensor(tensor, worker_id=3)
+    assert worker.blocks == {}
+
+
+def test_a_failed_free_can_be_tried_again() -> None:
+    worker = Memory()
+    tensor = worker.alloc_tensor((2,), torch.float32)
+    worker.fail_free = True
+    with pytest.raises(RuntimeError, match="free failed"):
+        worker.free_tensor(tensor)
+    worker.fail_free = False
+    worker.free_tensor(tensor)
+    assert worker.blocks == {}
+
+
+def test_free_tensor_takes_device_tensors() -> None:
+    with pytest.raises(TypeError, match=r"free_tensor\(\) expects a DeviceTensor, got int"):
+        Memory().free_tensor(4096)
+    Memory().free_tensor(DeviceTensor(4096, (1,), torch.float32))
+
+
+def test_closing_frees_what_is_owned_and_logs_what_leaks(caplog: pytest.LogCaptureFixture) -> None:
+    worker = Memory()
+    worker.alloc_tensor((2,), torch.float32)
+    worker._close_owned_tensors()
+    assert worker.blocks == {}
+    worker.alloc_tensor((2, 2), torch.float32)
+    worker.fail_free = True
+    with caplog.at_level(logging.WARNING):
+        worker._close_owned_tensors()
+    (record,) = caplog.records
+    assert record.name == "pypto.runtime.runtime_base"
+    assert record.getMessage().startswith("leaking DeviceTensor(data_ptr=0x1000, shape=(2, 2)")

@@ -1,0 +1,34 @@
+"""Names of the public interface: all there, those that are not supported say so."""
+
+import pytest
+
+from pypto import _pypto, runtime
+
+NAMES = [
+    "run", "benchmark", "compile_program", "execute_compiled", "execute_distributed_compiled", "configure_log",
+    "log_level", "ensure_pto_isa_root", "pto_isa_include_dir", "BenchmarkStats", "TraceInvocation", "TraceSpan",
+    "ChipWorker", "DeviceTensor", "StackedDeviceTensor", "DistributedWorker", "DistributedRunHandle",
+    "RegistrationHandle", "RunConfig", "RunResult", "ScalarSpec", "TensorSpec", "Worker",
+]  # fmt: skip
+UNSUPPORTED = [
+    "execute_distributed_compiled", "ensure_pto_isa_root", "pto_isa_include_dir", "StackedDeviceTensor",
+    "DistributedWorker", "DistributedRunHandle",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_of_the_contract_exists(name: str) -> None:
+    assert name in runtime.__all__
+    assert callable(getattr(runtime, name))
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_what_is_not_supported_says_so(name: str) -> None:
+    with pytest.raises(NotImplementedError, match=rf"pypto\.runtime\.{name} is not supported in this version"):
+        getattr(runtime, name)()
+
+
+def test_the_extension_shows_what_its_stub_lists() -> None:
+    assert runtime.DeviceTensor is _pypto.DeviceTensor
+    assert runtime.RegistrationHandle is _pypto.RegistrationHandle
+    assert sorted(_pypto.__all__) == sorted(name for name in vars(_pypto) if name in _pypto.__all__)

@@ -1,0 +1,99 @@
+"""One worker, many threads."""
+
+import threading
+from collections.abc import Callable
+
+import core_programs as core
+import pytest
+import torch
+from core_programs import Register
+
+from pypto import _pypto
+
+
+def in_threads(count: int, work: Callable[[int], None]) -> list[BaseException]:
+    """Runs `work` in `count` threads that begin together; what they raised."""
+    errors: list[BaseException] = []
+    barrier = threading.Barrier(count)
+
+    def guarded(index: int) -> None:
+        barrier.wait()
+        try:
+            work(index)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(index,)) for index in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive(), "a thread hangs"
+    return errors
+
+
+def test_threads_share_a_worker(device: _pypto.Worker, register: Register) -> None:
+    handle = register(core.add())
+
+    def work(index: int) -> None:
+        a, b, c = torch.full((16, 16), float(index)), torch.ones(16, 16), torch.empty(16, 16)
+        for _ in range(300):
+            resident = device.alloc_tensor((16, 16), torch.float32, a)
+            handle(resident, b, c)
+            assert torch.equal(c, a + b)
+            device.free_tensor(resident)
+
+    assert in_threads(4, work) == []
+    assert device.memory_report().live == 0
+    assert device.counters()["launches"] == 1200
+
+
+def test_long_launches_take_turns(register: Register) -> None:
+    """Long enough to run with the interpreter released, so that the others have to wait in line."""
+    handle = register(core.endless(), (), has_return=False)
+
+    def work(index: int) -> None:
+        a, b, c = torch.full((1, 16), float(index)), torch.ones(1, 16), torch.empty(1, 16)
+        for _ in range(5):
+            handle(a, b, c, 20_000)
+            assert torch.equal(c, a + b)
+
+    assert in_threads(4, work) == []
+
+
+def test_registering_in_threads_gives_one_registration(device: _pypto.Worker, register: Register) -> None:
+    cids: list[int] = []
+    assert in_threads(8, lambda _: cids.append(register(core.add()).cid)) == []
+    assert cids == [0] * 8
+    assert device.counters()["registrations"] == 1
+
+
+@pytest.mark.parametrize("operation", ["launch", "allocate", "copy"])
+def test_a_worker_is_closed_while_others_use_it(device: _pypto.Worker, register: Register, operation: str) -> None:
+    handle = register(core.endless(), (), has_return=False)
+    tensor = device.alloc_tensor((1 << 20,), torch.uint8)
+    host = torch.zeros(1 << 20, dtype=torch.uint8)
+    started = threading.Semaphore(0)
+
+    def work(index: int) -> None:
+        if index == 0:
+            for _ in range(3):
+                started.acquire()
+            device.close()
+            return
+        a, b, c = torch.ones(1, 16), torch.ones(1, 16), torch.empty(1, 16)
+        started.release()
+        while True:
+            if operation == "launch":
+                handle(a, b, c, 5_000)
+            elif operation == "allocate":
+                device.free_tensor(device.alloc_tensor((16,), torch.float32))
+            else:
+                device.copy_to(tensor, host)
+
+    errors = in_threads(4, work)
+    assert len(errors) == 3
+    for error in errors:
+        assert isinstance(error, (RuntimeError, ValueError)), error
+        assert any(word in str(error) for word in ("closed", "requires an initialized ChipWorker")), error
+    assert not device.is_open
