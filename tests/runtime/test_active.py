@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
+import sample_kernels
 import torch
 
 from pypto import ir
@@ -161,6 +162,15 @@ def test_an_initial_value_that_torch_stores_negated_arrives_with_its_sign() -> N
         with pytest.raises(ValueError, match="pass a dense tensor with data"):
             worker.alloc_tensor((4,), torch.float32, init=torch.empty(4, device="meta"))
         worker.free_tensor(tensor)
+
+
+def test_a_negated_argument_is_refused_not_read_with_the_wrong_sign() -> None:
+    part = torch.full((1, 1), 1 + 2j).conj().imag
+    assert part.is_neg()
+    assert part.is_contiguous()
+    ones = torch.ones(1, 1)
+    with ChipWorker(), pytest.raises(ValueError, match=r"position 0 .*\.resolve_neg\(\)"):
+        sample_kernels.compile_add(1, 1)(part, ones, torch.empty(1, 1))
 
 
 def test_the_number_of_cores_comes_from_the_environment_and_nonsense_is_refused(
