@@ -10,7 +10,7 @@ fn exp(inputs: &[f32], isa: Isa) -> Vec<f32> {
     for (col, x) in inputs.iter().enumerate() {
         operands[0].set(0, col, x.to_bits());
     }
-    let mut case = Case { rows: 1, cols: inputs.len(), operands, scalars: vec![] };
+    let mut case = Case { rows: 1, cols: inputs.len(), first: [0; 2], operands, scalars: vec![] };
     case.run(&chain(&[DType::F32; 2], &body), isa);
     (0..inputs.len()).map(|col| f32::from_bits(case.operands[1].get(0, col))).collect()
 }
