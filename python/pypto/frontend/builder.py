@@ -71,12 +71,12 @@ class Builder:
         """Where a node of the current frame stands."""
         return self.frame.source.loc(node)
 
-    def report(self, kind: str, message: str, node: ast.AST | Loc, hint: str = "") -> None:
+    def report(self, kind: str, message: str, node: ast.AST | Loc, hint: str) -> None:
         """Records a mistake and goes on."""
         loc = node if isinstance(node, Loc) else self.loc(node)
         self.diagnostics.append(Diagnostic(kind, message, loc, hint, self.chain))
 
-    def fail(self, kind: str, message: str, node: ast.AST | Loc, hint: str = "") -> NoReturn:
+    def fail(self, kind: str, message: str, node: ast.AST | Loc, hint: str) -> NoReturn:
         """Records a mistake and leaves the statement."""
         self.report(kind, message, node, hint)
         raise Refused

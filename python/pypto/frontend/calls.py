@@ -90,7 +90,12 @@ class Calls:
         """A call of an operation of the table."""
         builder = self.builder
         if not form.op.supported:
-            builder.fail("unsupported", f"{form.spelling} is not supported yet", node.func)
+            builder.fail(
+                "unsupported",
+                f"{form.spelling} is not supported yet",
+                node.func,
+                "compose it from operations that are: each has a rule in the table of pypto.language.ops",
+            )
         bound = self.match(form, node)
         return RULES[form.op.rule](bound)
 
@@ -105,20 +110,33 @@ class Calls:
                 "type",
                 f"{form.spelling}({form.text}) takes {positional} positional arguments, {len(node.args)} were given",
                 node,
+                f"give the parameters in this order: {form.text}",
             )
         for position, argument in enumerate(node.args):
             values[position], nodes[position] = usable(builder, self.reader.expressions.value(argument)), argument
         for keyword in node.keywords:
             at = next((i for i, param in enumerate(params) if param.name == keyword.arg), None)
             if at is None:
-                builder.fail("type", f"{form.spelling}({form.text}) has no parameter {keyword.arg!r}", keyword.value)
+                builder.fail(
+                    "type",
+                    f"{form.spelling}({form.text}) has no parameter {keyword.arg!r}",
+                    keyword.value,
+                    f"its parameters are {form.text}",
+                )
             if nodes[at] is not None:
-                builder.fail("type", f"{form.spelling} got {keyword.arg!r} twice", keyword.value)
+                builder.fail(
+                    "type",
+                    f"{form.spelling} got {keyword.arg!r} twice",
+                    keyword.value,
+                    "give it once, by position or by name",
+                )
             values[at], nodes[at] = usable(builder, self.reader.expressions.value(keyword.value)), keyword.value
         for at, param in enumerate(params):
             if values[at] is REQUIRED:
                 if param.default is REQUIRED:
-                    builder.fail("type", f"{form.spelling}({form.text}) needs {param.name!r}", node)
+                    builder.fail(
+                        "type", f"{form.spelling}({form.text}) needs {param.name!r}", node, f"give {param.name}=..."
+                    )
                 values[at] = param.default
         return BoundCall(builder, form, node, values, nodes)
 
@@ -136,7 +154,12 @@ class Calls:
         if name == "const":
             value, dtype = self._two("pl.const", node)
             if not isinstance(value, Const) or not isinstance(dtype, PyValue) or not isinstance(dtype.obj, DataType):
-                builder.fail("type", "pl.const takes a constant and a dtype: pl.const(1, pl.INT32)", node)
+                builder.fail(
+                    "type",
+                    "pl.const takes a constant and a dtype: pl.const(1, pl.INT32)",
+                    node,
+                    "the value is a literal or an outside number: pl.const(1, pl.INT32)",
+                )
             return cast(value, dtype.obj)
         if name == "static_assert":
             self._static_assert(node)
@@ -148,7 +171,12 @@ class Calls:
             return self._yield(node)
         if name in _STATEMENT_ONLY:
             builder.fail("syntax", f"pl.{name} is not a value", node, f"write {_STATEMENT_ONLY[name]}")
-        builder.fail("unsupported", f"pl.{name} is not supported yet", node.func)
+        builder.fail(
+            "unsupported",
+            f"pl.{name} is not supported yet",
+            node.func,
+            "leave it out, or express it with the constructs that are",
+        )
 
     def _yield(self, node: ast.Call) -> Value:
         """In an arm of a branch: what the assigned names get. In a loop also: what the next round starts with."""
@@ -175,21 +203,35 @@ class Calls:
     def _two(self, what: str, node: ast.Call) -> tuple[Any, Any]:
         arguments = list(node.args) + [keyword.value for keyword in node.keywords]
         if len(arguments) != 2:
-            self.builder.fail("type", f"{what} takes two arguments, {len(arguments)} were given", node)
+            self.builder.fail(
+                "type", f"{what} takes two arguments, {len(arguments)} were given", node, f"write {what}(a, b)"
+            )
         first, second = (usable(self.builder, self.reader.expressions.value(argument)) for argument in arguments)
         return first, second
 
     def _static_assert(self, node: ast.Call) -> None:
         arguments = list(node.args) + [keyword.value for keyword in node.keywords]
         if not arguments:
-            self.builder.fail("type", "pl.static_assert takes a condition", node)
+            self.builder.fail(
+                "type", "pl.static_assert takes a condition", node, "write pl.static_assert(condition, 'what is wrong')"
+            )
         condition = self.reader.expressions.value(arguments[0])
         if not isinstance(condition, Const):
-            self.builder.fail("value", "pl.static_assert needs a condition that is known at compile time", arguments[0])
+            self.builder.fail(
+                "value",
+                "pl.static_assert needs a condition that is known at compile time",
+                arguments[0],
+                "use constants, shapes and outside names; decide on runtime values with `if`",
+            )
         if not condition.value:
             message = self.reader.expressions.value(arguments[1]) if len(arguments) > 1 else PyValue("")
             text = message.obj if isinstance(message, PyValue) and message.obj else ast.unparse(arguments[0])
-            self.builder.fail("value", f"static assertion failed: {text}", node)
+            self.builder.fail(
+                "value",
+                f"static assertion failed: {text}",
+                node,
+                "the condition is false for these arguments: change what it is computed from",
+            )
 
     def _reject(self, callee: Value, node: ast.Call) -> Value:
         spelled = ast.unparse(node.func)
@@ -204,7 +246,12 @@ class Calls:
             "len": "write x.shape[0]",
         }
         if is_scalar(callee):
-            self.builder.fail("type", f"{describe(callee)} cannot be called", node.func)
+            self.builder.fail(
+                "type",
+                f"{describe(callee)} cannot be called",
+                node.func,
+                "only operations (pl.*) and decorated functions are called",
+            )
         self.builder.fail(
             "syntax",
             f"{spelled}(...) is ordinary Python, and kernels are never executed by Python",

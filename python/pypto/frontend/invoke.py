@@ -29,8 +29,11 @@ _REFUSED = {
         "a @pl.jit entry cannot be called from another kernel",
         "decorate it with @pl.jit.inline, or with @pl.jit.incore if it computes on tiles",
     ),
-    "host": ("host functions are not supported yet", ""),
-    "extern": ("hand-written device code (@pl.jit.extern) is not supported", ""),
+    "host": ("host functions are not supported", "call the functions of one chip"),
+    "extern": (
+        "hand-written device code (@pl.jit.extern) is not supported",
+        "write it with operations and decorate it with @pl.jit.incore",
+    ),
 }
 
 
@@ -91,7 +94,12 @@ def call_function(reader: Reader, obj: Any, node: ast.Call) -> Value:
         axes = signature.dynamic_axes(source, namespace, specs)
     except KernelError as error:
         builder.diagnostics.extend(error.diagnostics)
-        builder.fail("type", f"{decl.__name__!r} cannot be called: its definition was refused", node)
+        builder.fail(
+            "type",
+            f"{decl.__name__!r} cannot be called: its definition was refused",
+            node,
+            "correct the definition first; its own mistakes are reported with it",
+        )
     callee = Callee(decl.__name__, source, namespace, methods, specs, axes)
     values, nodes = _match(reader, decl.__name__, specs, node)
     if kind == "splice" or builder.level == "kernel":
@@ -110,12 +118,21 @@ def _check_name(reader: Reader, decl: Any, node: ast.Call) -> None:
         )
 
 
+def _names(specs: list[ParamSpec]) -> str:
+    return ", ".join(spec.name for spec in specs) or "none"
+
+
 def _match(reader: Reader, name: str, specs: list[ParamSpec], node: ast.Call) -> tuple[list[Value], list[ast.expr]]:
     builder = reader.builder
     values: list[Value | None] = [None] * len(specs)
     nodes: list[ast.expr] = [node] * len(specs)
     if len(node.args) > len(specs):
-        builder.fail("type", f"{name}() takes {len(specs)} arguments, {len(node.args)} were given", node)
+        builder.fail(
+            "type",
+            f"{name}() takes {len(specs)} arguments, {len(node.args)} were given",
+            node,
+            f"its parameters are {_names(specs)}",
+        )
     given = [(position, argument) for position, argument in enumerate(node.args)]
     for keyword in node.keywords:
         at = next((i for i, spec in enumerate(specs) if spec.name == keyword.arg), None)
@@ -124,16 +141,18 @@ def _match(reader: Reader, name: str, specs: list[ParamSpec], node: ast.Call) ->
                 "type",
                 f"{name}() has no parameter {keyword.arg!r}",
                 keyword.value,
-                f"it has {', '.join(spec.name for spec in specs)}",
+                f"its parameters are {_names(specs)}",
             )
         given.append((at, keyword.value))
     for at, argument in given:
         if values[at] is not None:
-            builder.fail("type", f"{name}() got {specs[at].name!r} twice", argument)
+            builder.fail(
+                "type", f"{name}() got {specs[at].name!r} twice", argument, "give it once, by position or by name"
+            )
         values[at], nodes[at] = usable(builder, reader.expressions.value(argument)), argument
     missing = [spec.name for spec, value in zip(specs, values, strict=True) if value is None]
     if missing:
-        builder.fail("type", f"{name}() needs {', '.join(missing)}", node)
+        builder.fail("type", f"{name}() needs {', '.join(missing)}", node, f"its parameters are {_names(specs)}")
     return values, nodes  # type: ignore[return-value]  # none is missing
 
 
@@ -221,7 +240,12 @@ def _argument(reader: Reader, name: str, spec: ParamSpec, value: Value, node: as
     builder = reader.builder
     if spec.kind == "scalar" or (spec.kind == "any" and is_scalar(value)):
         if not is_scalar(value):
-            builder.fail("type", f"{name}(): {spec.name!r} is a scalar, got {describe(value)}", node)
+            builder.fail(
+                "type",
+                f"{name}(): {spec.name!r} is a scalar, got {describe(value)}",
+                node,
+                "pass a number; an element of a tensor is read with pl.read(x, [i, j])",
+            )
         if spec.dtype is not None and (value.dtype.is_float, value.dtype.is_bool) != (
             spec.dtype.is_float,
             spec.dtype.is_bool,
@@ -236,7 +260,12 @@ def _argument(reader: Reader, name: str, spec: ParamSpec, value: Value, node: as
             )
         return value
     if isinstance(value, Window) or not isinstance(value, Var):
-        builder.fail("type", f"{name}(): {spec.name!r} is a tensor, got {describe(value)}", node)
+        builder.fail(
+            "type",
+            f"{name}(): {spec.name!r} is a tensor, got {describe(value)}",
+            node,
+            "pass a tensor, or a slice of one that has a name",
+        )
     if isinstance(value.type, TileType):
         return views.in_memory(builder, value, node)
     if spec.dtype is not None and spec.dtype is not value.type.dtype:
@@ -247,5 +276,10 @@ def _argument(reader: Reader, name: str, spec: ParamSpec, value: Value, node: as
             "convert it in a kernel: pl.cast",
         )
     if spec.shape is not None and len(spec.shape) != len(value.type.shape):
-        builder.fail("type", f"{name}(): {spec.name!r} has {len(spec.shape)} axes, got {describe(value)}", node)
+        builder.fail(
+            "type",
+            f"{name}(): {spec.name!r} has {len(spec.shape)} axes, got {describe(value)}",
+            node,
+            f"pl.reshape it to {len(spec.shape)} axes, or index it: x[i]",
+        )
     return value

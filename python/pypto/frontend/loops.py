@@ -27,7 +27,12 @@ def read_for(reader: Reader, node: ast.For) -> None:
     """`for target in iterator(...)`."""
     builder = reader.builder
     if node.orelse:
-        builder.fail("syntax", "`else` on a loop is not part of the kernel language", node.orelse[0])
+        builder.fail(
+            "syntax",
+            "`else` on a loop is not part of the kernel language",
+            node.orelse[0],
+            "write what follows the loop after it",
+        )
     call = node.iter
     kind = _kind(reader, call)
     if kind is None or not isinstance(call, ast.Call):
@@ -49,7 +54,12 @@ def read_for(reader: Reader, node: ast.For) -> None:
     elif kind == "while_":
         builder.fail("unsupported", "pl.while_ is not supported yet", call, "write a natural loop: while i < n:")
     else:
-        builder.fail("unsupported", f"a loop over pl.{kind} is not supported yet", call)
+        builder.fail(
+            "unsupported",
+            f"a loop over pl.{kind} is not supported yet",
+            call,
+            "loop over pl.range, pl.parallel, pl.unroll, pl.pipeline or pl.spmd",
+        )
 
 
 def _kind(reader: Reader, call: ast.expr) -> str | None:
@@ -67,6 +77,7 @@ def _bounds(reader: Reader, call: ast.Call, kind: str) -> tuple[Expr, Expr, Expr
             "type",
             f"pl.{kind} takes (stop), (start, stop) or (start, stop, step), got {len(call.args)} arguments",
             call,
+            f"write pl.{kind}(stop) or pl.{kind}(start, stop, step)",
         )
     given = [
         scalars.integer(builder, usable(builder, reader.expressions.value(argument)), argument, f"a bound of pl.{kind}")
@@ -74,7 +85,12 @@ def _bounds(reader: Reader, call: ast.Call, kind: str) -> tuple[Expr, Expr, Expr
     ]
     start, stop, step = (index(0), given[0], index(1)) if len(given) == 1 else (*given, index(1))[:3]
     if isinstance(step, Const) and step.value == 0:
-        builder.fail("value", f"the step of pl.{kind} is 0", call.args[2])
+        builder.fail(
+            "value",
+            f"the step of pl.{kind} is 0",
+            call.args[2],
+            "leave the step out, or give the distance between two values",
+        )
     return start, stop, step
 
 
@@ -84,7 +100,12 @@ def _counted(reader: Reader, node: ast.For, call: ast.Call, kind: str) -> None:
     initial = next((keyword.value for keyword in call.keywords if keyword.arg == "init_values"), None)
     for keyword in call.keywords:
         if keyword.arg not in ("init_values", "attrs", "stage", "pipeline_stages"):
-            builder.fail("type", f"pl.{kind} has no parameter {keyword.arg!r}", keyword.value)
+            builder.fail(
+                "type",
+                f"pl.{kind} has no parameter {keyword.arg!r}",
+                keyword.value,
+                f"write pl.{kind}(start, stop, step), with init_values=(..) to carry values",
+            )
     target, carried = _targets(reader, node, initial is not None)
     variable = ScalarVar(target.id, INDEX)
     inside = (target.id, *carried)
@@ -122,12 +143,22 @@ def _begin(reader: Reader, initial: ast.expr, carried: list[str]) -> None:
     values = usable(builder, reader.expressions.value(initial))
     if not isinstance(values, tuple) or len(values) != len(carried):
         count = len(values) if isinstance(values, tuple) else 1
-        builder.fail("value", f"init_values has {count} values for {len(carried)} names", initial)
+        builder.fail(
+            "value",
+            f"init_values has {count} values for {len(carried)} names",
+            initial,
+            "name one value for each: for i, (a, b) in pl.range(n, init_values=(a0, b0)):",
+        )
     for name, value in zip(carried, values, strict=True):
         if isinstance(value, Window):
             value = views.load_window(builder, value, initial)
         if not is_scalar(value) and not isinstance(value, Var):
-            builder.fail("type", f"a loop carries scalars, tiles and tensors, got {describe(value)}", initial)
+            builder.fail(
+                "type",
+                f"a loop carries scalars, tiles and tensors, got {describe(value)}",
+                initial,
+                "carry scalars, tiles and tensors; other things keep their meaning by their name",
+            )
         builder.bind(name, builder.detach(value, initial))
 
 
@@ -137,7 +168,12 @@ def _end_of_round(reader: Reader, state: LoopState, node: ast.For, carried: list
         hint = f"end it with {', '.join(f'{name}_next' for name in carried)} = pl.yield_(...)"
         builder.fail("syntax", "a loop with init_values yields new values at its end", node, hint)
     if len(state.yielded) != len(carried):
-        builder.fail("value", f"{len(state.yielded)} values are yielded for {len(carried)} names", node.body[-1])
+        builder.fail(
+            "value",
+            f"{len(state.yielded)} values are yielded for {len(carried)} names",
+            node.body[-1],
+            f"yield one value for each of {', '.join(carried)}",
+        )
     for name, value in zip(carried, state.yielded, strict=True):
         builder.bind(name, value)
 
@@ -198,7 +234,12 @@ def read_while(reader: Reader, node: ast.While) -> None:
     """`while cond:`."""
     builder = reader.builder
     if node.orelse:
-        builder.fail("syntax", "`else` on a loop is not part of the kernel language", node.orelse[0])
+        builder.fail(
+            "syntax",
+            "`else` on a loop is not part of the kernel language",
+            node.orelse[0],
+            "write what follows the loop after it",
+        )
     head: list[Stmt] = []
     condition: list[Expr] = []
 

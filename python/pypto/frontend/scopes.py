@@ -52,7 +52,9 @@ def read_with(reader: Reader, node: ast.With) -> None:
     elif kind == "spmd":
         _spmd(reader, node, call)
     else:
-        builder.fail("unsupported", f"pl.{kind} is not supported yet", call)
+        builder.fail(
+            "unsupported", f"pl.{kind} is not supported yet", call, "write with pl.at(level=pl.Level.CORE_GROUP):"
+        )
 
 
 def _name(reader: Reader, call: ast.Call, node: ast.stmt) -> str:

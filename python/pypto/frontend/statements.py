@@ -61,7 +61,9 @@ class Statements:
             try:
                 visit = _VISITORS.get(type(node))
                 if visit is None:
-                    what, hint = _REJECTED.get(type(node), (f"`{type(node).__name__}`", ""))
+                    what, hint = _REJECTED.get(
+                        type(node), (f"`{type(node).__name__}`", "write assignments, branches, loops and scopes")
+                    )
                     builder.fail("syntax", f"{what} is not part of the kernel language", node, hint)
                 visit(self, node)
             except Refused:
@@ -105,9 +107,11 @@ class Statements:
             self.assign_name(target.id, value, node)
         elif isinstance(target, (ast.Tuple, ast.List)):
             if not isinstance(value, tuple):
-                builder.fail("type", f"cannot unpack {describe(value)}", node)
+                builder.fail("type", f"cannot unpack {describe(value)}", node, "give it one name")
             if len(value) != len(target.elts):
-                builder.fail("value", f"{len(target.elts)} names for {len(value)} values", target)
+                builder.fail(
+                    "value", f"{len(target.elts)} names for {len(value)} values", target, "give one name to each value"
+                )
             # The right side is complete before any name changes: `a, b = b, a` swaps.
             kept = [builder.detach(item, node) for item in value]
             for item, part in zip(target.elts, kept, strict=True):
@@ -135,7 +139,12 @@ class Statements:
         if isinstance(value, Var):
             value = self._settle(name, value)
         elif value == NONE and isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-            builder.fail("type", f"{ast.unparse(node.value.func)}(...) has no result", node.value)
+            builder.fail(
+                "type",
+                f"{ast.unparse(node.value.func)}(...) has no result",
+                node.value,
+                "call it as a statement; what it writes has a name already",
+            )
         builder.bind(name, value)
 
     def _keep_type(self, name: str, value: Value, node: ast.stmt) -> None:
@@ -196,7 +205,12 @@ class Statements:
             )
         owner = usable(builder, expressions.value(target.value))
         if not isinstance(owner, Var):
-            builder.fail("type", f"{describe(owner)} cannot be written through a subscript", target)
+            builder.fail(
+                "type",
+                f"{describe(owner)} cannot be written through a subscript",
+                target,
+                "write a tensor, an on-chip value or a pl.array: out[a:b, c:d] = x",
+            )
         box = views.read_box(expressions, owner, target)
         if box.is_element:
             builder.fail(
@@ -270,7 +284,9 @@ class Statements:
         builder, regions = self.builder, self.reader.regions
         word = "break" if isinstance(node, ast.Break) else "continue"
         if not regions.loops:
-            builder.fail("syntax", f"`{word}` outside a loop", node)
+            builder.fail(
+                "syntax", f"`{word}` outside a loop", node, "leave it out, or put it into a pl.range or while loop"
+            )
         if regions.loops[-1].level != builder.level:
             builder.fail(
                 "syntax", f"`{word}` out of a scope", node, "decide outside the scope, on a value that it computed"
