@@ -94,7 +94,10 @@ class Expressions:
         frame = builder.frame
         found = frame.names.get(node.id)
         if found is not None:
+            if frame.unsure:
+                self._refuse_unsure(node, found)
             return usable(builder, found)
+        self.reader.regions.look_back(node)
         outside = frame.namespace.find(node.id)
         if outside is MISSING:
             hint = "assign it first, or define it outside the kernel; operations stand in pl"
@@ -102,6 +105,16 @@ class Expressions:
                 hint = "give it a value before this line, on every path that leads here"
             builder.fail("value", f"{node.id!r} has no value here", node, hint)
         return self.of_python(outside, node)
+
+    def _refuse_unsure(self, node: ast.Name, found: Value) -> None:
+        value, place = self.builder.frame.unsure.get(node.id, (None, None))
+        if value is found and place is not None:
+            self.builder.fail(
+                "value",
+                f"{node.id!r} has no value here when the block at line {place.line} is skipped",
+                node,
+                f"give {node.id!r} a value before line {place.line}, or use it inside that block",
+            )
 
     def of_python(self, obj: Any, node: ast.AST) -> Value:
         """An outside Python object as a value: numbers become constants, dynamic extents what they are here."""

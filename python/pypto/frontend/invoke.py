@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pypto.frontend import signature, views
 from pypto.frontend.annotations import ParamSpec
-from pypto.frontend.builder import Frame, usable
+from pypto.frontend.builder import Frame, Refused, usable
 from pypto.frontend.library import MAX_CALL_DEPTH
 from pypto.frontend.namespace import Namespace
 from pypto.frontend.source import Source, read
@@ -191,9 +191,10 @@ def _launch(reader: Reader, callee: Callee, values: list[Value], nodes: list[ast
         if _is_baked(builder.frame, argument) and isinstance(value, Const):
             baked[spec.name] = value
     resolved = signature.resolve(callee.namespace, callee.specs, callee.axes, arguments, baked)
-    kernel = reader.library.kernels.get(resolved.key)
-    if kernel is None:
+    known = reader.library.kernels
+    if resolved.key not in known:
         chain = (*builder.chain, (callee.name, builder.loc(node)))
+        mistakes = len(builder.diagnostics)
         kernel = build(
             reader.library,
             callee.name,
@@ -206,7 +207,11 @@ def _launch(reader: Reader, callee: Callee, values: list[Value], nodes: list[ast
             callee.methods,
             chain,
         )
-        reader.library.kernels[resolved.key] = kernel
+        known[resolved.key] = kernel if len(builder.diagnostics) == mistakes else None
+    found = known[resolved.key]
+    if found is None:
+        raise Refused  # its own mistakes are reported; what this call would give is unknown
+    kernel = found
     passed = list(arguments)
     results: list[Value] = []
     for returned in kernel.returns:

@@ -15,11 +15,14 @@ MAX_CALL_DEPTH: Final = 64
 
 @dataclass(slots=True)
 class Library:
-    """Kernels of one program. A kernel is specialised per call site; equal argument types share one."""
+    """Kernels of one program. A kernel is specialised per call site; equal argument types share one.
+
+    A kernel that was refused is `None` in `kernels`, so that its mistakes are reported once.
+    """
 
     captures: Captures = field(default_factory=Captures)
     diagnostics: list[Diagnostic] = field(default_factory=list)
-    kernels: dict[Any, Function] = field(default_factory=dict)
+    kernels: dict[Any, Function | None] = field(default_factory=dict)
     functions: dict[str, Function] = field(default_factory=dict)
 
     def add(self, function: Function) -> None:

@@ -121,7 +121,7 @@ def _counted(reader: Reader, node: ast.For, call: ast.Call, kind: str) -> None:
         if carried:
             _end_of_round(reader, state, node, carried)
 
-    _, block = regions.loop(node, body, carried)
+    _, block = regions.loop(node, body, carried, _runs(start, stop, step))
     builder.emit(ForStmt(variable, start, stop, step, kind, block, builder.loc(node)))
     finals = [builder.frame.names[name] for name in carried]
     for name in inside:
@@ -132,6 +132,13 @@ def _counted(reader: Reader, node: ast.For, call: ast.Call, kind: str) -> None:
             builder.unbind(_outside(name))
     if carried:
         _name_finals(reader, node, finals)
+
+
+def _runs(start: Expr, stop: Expr, step: Expr) -> bool:
+    """Whether a loop certainly has a round."""
+    if not isinstance(start, Const) or not isinstance(stop, Const) or not isinstance(step, Const):
+        return False
+    return start.value < stop.value if step.value > 0 else start.value > stop.value
 
 
 def _outside(name: str) -> str:

@@ -153,6 +153,7 @@ class Statements:
         Blocks side by side may use one name for different things: that is common, and never ambiguous.
         """
         builder = self.builder
+        builder.frame.seen[name] = value
         where, builder.frame.where[name] = builder.frame.where.get(name), builder.block
         old = builder.frame.names.get(name)
         if old is None or (where is not builder.block and name not in builder.homes) or same_type(old, value):
@@ -305,6 +306,7 @@ class Statements:
                 "return once, at the end",
             )
         value: Value = PyValue(None) if node.value is None else self.reader.expressions.value(node.value)
+        builder.frame.returned = node
         builder.frame.result = usable(builder, value)
 
     def _expression(self, node: ast.Expr) -> None:
