@@ -8,10 +8,10 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from pypto.frontend import scalars, views
+from pypto.frontend import scalars, tasks, views
 from pypto.frontend.builder import Builder, usable
 from pypto.frontend.namespace import MISSING
-from pypto.frontend.values import BoundMethod, PyValue, Value, Window, describe, is_scalar
+from pypto.frontend.values import Ambiguous, ArrayValue, BoundMethod, PyValue, Value, Window, describe, is_scalar
 from pypto.ir.exprs import Const, Expr, literal, of_dim
 from pypto.ir.nodes import Var
 from pypto.language.annotations import DynVar
@@ -96,6 +96,8 @@ class Expressions:
         if found is not None:
             if frame.unsure:
                 self._refuse_unsure(node, found)
+            if isinstance(found, Ambiguous):
+                builder.fail("type", found.text, node, "a name keeps its type; use two names")
             return usable(builder, found)
         self.reader.regions.look_back(node)
         outside = frame.namespace.find(node.id)
@@ -180,6 +182,9 @@ class Expressions:
         owner = usable(self.builder, self.value(node.value))
         if isinstance(owner, tuple):
             return self._item(owner, node)
+        if isinstance(owner, ArrayValue):
+            at = scalars.integer(self.builder, usable(self.builder, self.value(node.slice)), node.slice, "an index")
+            return tasks.element(self.builder, owner, at, node)
         if isinstance(owner, Window):
             owner = views.view_of(self.builder, owner, node)
         if isinstance(owner, Var):

@@ -72,6 +72,11 @@ def is_launchable(obj: object) -> bool:
     return _kind(obj) == "launch"
 
 
+def is_spliced(obj: object) -> bool:
+    """Whether a call of `obj` reads its body in place. (A free `@pl.function` is IR, and hides its source.)"""
+    return not isinstance(obj, Function) and _kind(obj) == "splice"
+
+
 def call_function(reader: Reader, obj: Any, node: ast.Call) -> Value:
     """A call of a decorated function."""
     builder = reader.builder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from pypto.errors import InternalError
 from pypto.frontend.annotations import ParamSpec
 from pypto.frontend.functions import build
 from pypto.frontend.invoke import is_launchable
@@ -167,3 +168,5 @@ def raise_mistakes(library: Library) -> None:
     """Raises everything that was refused, together."""
     if library.diagnostics:
         raise error_for(library.diagnostics)
+    if library.refused:
+        raise InternalError("a statement was left out of a program, and nothing says why")

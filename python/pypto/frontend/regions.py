@@ -18,7 +18,18 @@ from pypto.frontend import views
 from pypto.frontend.assigned import assigned_names
 from pypto.frontend.builder import Builder, Refused
 from pypto.frontend.moves import Move, alias, move_all
-from pypto.frontend.values import POISON, PyValue, Value, describe, is_scalar, same_type
+from pypto.frontend.values import (
+    NONE,
+    POISON,
+    TASK_ID,
+    Ambiguous,
+    Poison,
+    PyValue,
+    Value,
+    describe,
+    is_scalar,
+    same_type,
+)
 from pypto.ir.exprs import Const, ScalarVar, cast, index
 from pypto.ir.nodes import BreakStmt, ContinueStmt, ForStmt, Let, OpStmt, Stmt, Var, WhileStmt, children
 from pypto.ir.types import TensorType, TileType, same_box, same_valid
@@ -205,8 +216,9 @@ class Regions:
         """The home of a name after a branch; `left` itself where both arms agree."""
         if left is right or (isinstance(left, (Const, PyValue)) and left == right):
             return left
-        if left is POISON or right is POISON:
-            return POISON
+        for side in (left, right):
+            if isinstance(side, Poison):
+                return side
         if not same_type(left, right):
             self.builder.fail(
                 "type",
@@ -217,7 +229,9 @@ class Regions:
         if is_scalar(left) and is_scalar(right):
             return ScalarVar(name, left.dtype if left.dtype.bits >= right.dtype.bits else right.dtype, mutable=True)
         if not isinstance(left, Var) or not isinstance(right, Var):
-            return POISON  # different Python objects: using the name is the mistake, and is reported there
+            if left in (NONE, TASK_ID) and right in (NONE, TASK_ID):
+                return TASK_ID
+            return Ambiguous(f"{name!r} is {describe(left)} on one path and {describe(right)} on the other")
         if isinstance(left.type, TensorType):
             return Var(name, left.type, self.builder.loc(node), mutable=True)
         if not same_valid(left.tile, right.tile):
@@ -250,6 +264,7 @@ class Regions:
             if self._sure(name, before.get(name)) is not None
         ]
         mark, mistakes, needs = len(builder.block), len(builder.diagnostics), Needs()
+        refused = self.reader.library.refused
         while True:
             state = LoopState(node, builder.level, yields=bool(carried), assigned=frozenset(assigned))
             self._enter(state, [*names, *needs.late], needs)
@@ -269,6 +284,7 @@ class Regions:
                 needs = needs | again.needs
                 del builder.block[mark:]
                 del builder.diagnostics[mistakes:]
+                self.reader.library.refused = refused
                 builder.restore(before)
             finally:
                 self.loops.pop()
@@ -365,7 +381,7 @@ class Regions:
         needs = Needs()
         for name, home in state.homes.items():
             value = builder.frame.names.get(name, POISON)
-            if value is home or value is POISON or value is state.entries.get(name):
+            if value is home or isinstance(value, Poison) or value is state.entries.get(name):
                 continue
             if not same_type(home, value):
                 builder.report(
