@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from pypto.frontend.annotations import ParamSpec
 from pypto.frontend.builder import Frame, Refused, usable
 from pypto.frontend.library import MAX_CALL_DEPTH
 from pypto.frontend.namespace import Namespace
+from pypto.frontend.opaque import computes
 from pypto.frontend.source import Source, read
 from pypto.frontend.values import PyValue, Value, Window, describe, is_scalar
 from pypto.ir.diagnostics import KernelError
@@ -61,9 +63,12 @@ def _kind(obj: Any) -> str:
     if isinstance(obj, InlineFunction):
         return "splice"
     if isinstance(obj, FunctionDecl):
-        return "launch" if obj.type.is_kernel else "splice"
+        kernel = obj.type.is_kernel or (obj.type is FunctionType.Opaque and computes(obj.fn))
+        return "launch" if kernel else "splice"
     if isinstance(obj, JITFunction):
-        return {"incore": "launch", "inline": "splice", "opaque": "splice"}.get(obj.kind, obj.kind)
+        if obj.kind == "opaque":
+            return "launch" if computes(obj.fn) else "splice"
+        return {"incore": "launch", "inline": "splice"}.get(obj.kind, obj.kind)
     return ""
 
 
@@ -106,10 +111,25 @@ def call_function(reader: Reader, obj: Any, node: ast.Call) -> Value:
             "correct the definition first; its own mistakes are reported with it",
         )
     callee = Callee(decl.__name__, source, namespace, methods, specs, axes)
+    if isinstance(decl, JITFunction) and decl.kind == "inline":
+        _warn_of_directions(decl, source, specs)
     values, nodes = _match(reader, decl.__name__, specs, node)
     if kind == "splice" or builder.level == "kernel":
         return _splice(reader, callee, values, nodes, node)
     return _launch(reader, callee, values, nodes, node)
+
+
+def _warn_of_directions(decl: JITFunction, source: Source, specs: list[ParamSpec]) -> None:
+    """An inline function is spliced: what it writes is written, whatever its parameters declare."""
+    for spec in specs:
+        if spec.declared:
+            place = source.loc(spec.node)
+            text = f"pl.{spec.direction} on {spec.name!r} of inline function {decl.__name__!r} means nothing: remove it"
+            warnings.warn_explicit(text, DeprecationWarning, place.file, place.line, registry=_WARNED)
+
+
+_WARNED: dict[Any, Any] = {}
+"""Which warnings were given, as `warnings` keeps it for each module."""
 
 
 def _check_name(reader: Reader, decl: Any, node: ast.Call) -> None:

@@ -45,7 +45,7 @@ def outline(program: Program) -> Program:
             functions[function.name] = outlined
         else:
             functions[function.name] = function
-    return Program(program.name, functions, program.entry_name, program.loc)
+    return Program(program.name, functions, program.entry_name, program.loc, program.entry_names)
 
 
 def _with_copies_scoped(function: Function) -> Function:
