@@ -62,7 +62,7 @@ impl Core<'_> {
         let (all, all_scalars) = (&Shared(mems.as_slice()), scalars.as_slice());
         if parts == 1 {
             let (mems, scalars) = (*all.get(), all_scalars);
-            let run = ChainRun { rows: rows as usize, cols: cols as usize, mems, scalars, scratch };
+            let run = ChainRun { rows: rows as usize, cols: cols as usize, first: [0; 2], mems, scalars, scratch };
             // SAFETY: `address` checked every operand against the region; the scratch is this core's.
             unsafe { step.machine.run(&run) };
         } else {
@@ -86,6 +86,7 @@ impl Core<'_> {
                 let run = ChainRun {
                     rows: (last - first) as usize,
                     cols: cols as usize,
+                    first: [first as u32, 0],
                     mems: part_mems,
                     scalars: all_scalars,
                     scratch,
