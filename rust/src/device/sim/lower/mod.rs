@@ -18,11 +18,11 @@ mod schedule;
 
 pub(super) use functions::lane_bits;
 
-use super::code::{Code, Inst, Param, Source, Step};
+use super::code::{Code, Inst, Mem, Param, Source, Step};
 use crate::device::DeviceError;
 use crate::kernels::Isa;
 use crate::program::{
-    FnParam, Function, Loc, Operand, Program, ProgramError, ScalarOp, ScalarRule, ScalarType, Stmt, StmtKind,
+    FnParam, Function, Loc, OpCode, Operand, Program, ProgramError, ScalarOp, ScalarRule, ScalarType, Stmt, StmtKind,
 };
 use alias::Alias;
 use emit::Emitter;
@@ -65,6 +65,7 @@ fn unsupported(at: Loc, message: String) -> DeviceError {
 }
 
 fn function(function: &Function, alias: &Alias, isa: Isa) -> Result<Code, DeviceError> {
+    supported(function)?;
     let mut lowering = Lowering {
         function,
         alias,
@@ -88,6 +89,7 @@ fn function(function: &Function, alias: &Alias, isa: Isa) -> Result<Code, Device
     Ok(Code {
         scalars: lowering.hidden,
         tensors: function.tensors.iter().map(|tensor| tensor.dtype).collect(),
+        written: written(function.tensors.len(), &insts, &steps),
         params: function
             .params
             .iter()
@@ -103,6 +105,75 @@ fn function(function: &Function, alias: &Alias, isa: Isa) -> Result<Code, Device
         steps,
         tile_bytes,
     })
+}
+
+/// Refuses operations that this chip has no code for.
+fn supported(function: &Function) -> Result<(), DeviceError> {
+    use OpCode::*;
+    let mut missing = None;
+    alias::walk(&function.body, &mut |stmt| {
+        let StmtKind::Tile(op) = &stmt.kind else { return };
+        let known = matches!(
+            op.op,
+            Load | Store
+                | Move
+                | Fill
+                | Undef
+                | Cast
+                | Add
+                | Sub
+                | Mul
+                | Div
+                | Maximum
+                | Minimum
+                | Exp
+                | Recip
+                | Relu
+                | Neg
+                | Abs
+                | Sqrt
+                | RowSum
+                | RowMax
+                | RowMin
+                | MatMul
+                | MatMulAcc
+        );
+        if !known && missing.is_none() {
+            missing = Some((stmt.at, op.op));
+        }
+    });
+    missing.map_or(Ok(()), |(at, op)| Err(unsupported(at, op.name().to_owned())))
+}
+
+/// Which tensor slots are written through, views included.
+fn written(slots: usize, insts: &[Inst], steps: &[Step]) -> Vec<bool> {
+    let mut written = vec![false; slots];
+    let boxes = steps.iter().flat_map(Step::mems).filter(|operand| operand.write);
+    for operand in boxes {
+        if let Mem::Box(spec) = &operand.mem {
+            written[spec.tensor as usize] = true;
+        }
+    }
+    for inst in insts {
+        if let Inst::Write { dst: Source::Tensor(slot), .. } = inst {
+            written[*slot as usize] = true;
+        }
+    }
+    // A slot may be assigned more than once, in loops also before its source in the text.
+    loop {
+        let mut changed = false;
+        for inst in insts {
+            if let Inst::View { dst, src, .. } = inst
+                && written[*dst as usize]
+                && !std::mem::replace(&mut written[*src as usize], true)
+            {
+                changed = true;
+            }
+        }
+        if !changed {
+            return written;
+        }
+    }
 }
 
 struct Lowering<'a> {
