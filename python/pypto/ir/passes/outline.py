@@ -25,6 +25,7 @@ from pypto.ir.nodes import (
     walk,
 )
 from pypto.ir.passes.cells import cell_dtype, put, take
+from pypto.ir.passes.copies import scope_copies
 from pypto.ir.passes.names import unused
 from pypto.ir.passes.survey import Unit, survey
 from pypto.ir.types import TensorType, TileType
@@ -36,7 +37,7 @@ def outline(program: Program) -> Program:
     functions: dict[str, Function] = {}
     for function in program.functions.values():
         if any(isinstance(stmt, ScopeStmt) for stmt in walk(function.body)):
-            outlined, kernels = _Outliner(_with_copies_scoped(function)).run()
+            outlined, kernels = _Outliner(scope_copies(function)).run()
             for kernel in kernels:
                 kernel.name = unused(kernel.name, functions, program)
                 functions[kernel.name] = kernel
@@ -44,37 +45,6 @@ def outline(program: Program) -> Program:
         else:
             functions[function.name] = function
     return Program(program.name, functions, program.entry_name, program.loc, program.entry_names)
-
-
-def _with_copies_scoped(function: Function) -> Function:
-    """On-chip values that meet after a branch or loop are copied outside any scope: each such copy gets its own."""
-
-    def block(body: list[Stmt]) -> list[Stmt]:
-        return [scoped(stmt) for stmt in body]
-
-    def scoped(stmt: Stmt) -> Stmt:
-        if isinstance(stmt, OpStmt) and stmt.op in ("move", "load", "create_tile"):
-            return ScopeStmt(f"{function.name}_copy", None, [stmt], stmt.loc)
-        if isinstance(stmt, ForStmt):
-            return ForStmt(stmt.var, stmt.start, stmt.stop, stmt.step, stmt.kind, block(stmt.body), stmt.loc)
-        if isinstance(stmt, WhileStmt):
-            return WhileStmt(block(stmt.head), stmt.cond, block(stmt.body), stmt.loc)
-        if isinstance(stmt, IfStmt):
-            return IfStmt(stmt.cond, block(stmt.then), block(stmt.orelse), stmt.loc)
-        return stmt
-
-    if function.kind.is_kernel:
-        return function
-    return Function(
-        function.name,
-        function.kind,
-        function.params,
-        block(function.body),
-        function.returns,
-        function.loc,
-        function.symbols,
-        function.attrs,
-    )
 
 
 class _Outliner:
