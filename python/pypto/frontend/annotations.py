@@ -68,7 +68,10 @@ def evaluate(node: ast.expr, namespace: Namespace) -> Any:
             raise Unreadable(f"{node.id!r} is not defined")
         return value
     if isinstance(node, ast.Attribute):
-        return getattr(evaluate(node.value, namespace), node.attr)
+        owner = evaluate(node.value, namespace)
+        value = getattr(owner, node.attr)
+        namespace.captures.note_attribute(owner, node.attr, value)
+        return value
     if isinstance(node, ast.Subscript):
         return evaluate(node.value, namespace)[evaluate(node.slice, namespace)]
     if isinstance(node, ast.Tuple):
