@@ -1,6 +1,7 @@
 //! A program as the simulated chip runs it: flat instructions with everything resolved that registration can resolve.
 
 use crate::dtype::DType;
+use crate::kernels::block::Block;
 use crate::kernels::chain::Machine;
 use crate::kernels::matmul::MatMul;
 use crate::program::{LaunchArg, Loc, Operand, Place, ScalarOp, ScalarType, ViewKind};
@@ -108,10 +109,12 @@ impl Source {
     }
 }
 
-/// A dense row-major tile in scratch memory. `home` is an index while lowering and a byte offset afterwards.
+/// A row-major matrix in scratch memory. `home` is an index while lowering and a byte offset afterwards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TileMem {
     pub home: u64,
+    /// Bytes from the start of the home to the first element.
+    pub start: u64,
     pub rows: u32,
     pub cols: u32,
     pub row_stride: u32,
@@ -121,6 +124,7 @@ pub(super) struct TileMem {
 pub(super) enum Step {
     Chain(ChainStep),
     MatMul(MatMulStep),
+    Block(BlockStep),
 }
 
 /// A fused chain over a region.
@@ -160,7 +164,16 @@ impl Extent {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Mem {
     Tile(TileMem),
+    Window(Window),
     Box(BoxSpec),
+}
+
+/// A part of a tile that begins where scalars say. What lies outside the tile reads 0 and swallows what is written.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Window {
+    pub tile: TileMem,
+    pub row: Operand,
+    pub col: Operand,
 }
 
 /// A box of device memory.
@@ -181,7 +194,10 @@ pub(super) struct ScalarUse {
 
 /// A matrix product. `region` is `m x n`.
 pub(super) struct MatMulStep {
-    pub kernel: MatMul,
+    /// By whether the left and the right operand lie transposed in memory: a box of a transposed view shows it at run time.
+    pub kernels: [[MatMul; 2]; 2],
+    /// Whether the values are the transposes of `a` and `b`.
+    pub trans: [bool; 2],
     pub region: [Operand; 2],
     pub k: Operand,
     /// Physical bounds of m, n, k.
@@ -190,4 +206,24 @@ pub(super) struct MatMulStep {
     pub b: MemUse,
     pub c: MemUse,
     pub acc: Option<MemUse>,
+}
+
+/// A whole-tile operation.
+pub(super) struct BlockStep {
+    pub block: Block,
+    pub region: [Operand; 2],
+    pub bound: [u32; 2],
+    /// The result, where there is one, then the arguments.
+    pub mems: Vec<BlockMem>,
+    pub scalars: Vec<ScalarUse>,
+    /// The tensor that elements are gathered from or scattered to.
+    pub tensor: Option<u32>,
+}
+
+/// An operand of a whole-tile operation.
+pub(super) enum BlockMem {
+    /// A matrix; of a box or a window, `span` are the rows and columns that may be used, at most `bound`.
+    Mem { mem: MemUse, span: [Operand; 2], bound: [u32; 2] },
+    /// One scalar for every element.
+    Scalar(ScalarUse),
 }

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)] // reads and writes single elements of checked tensors
 
 mod access;
+mod block;
 mod frame;
 mod poll;
 mod scalar;
@@ -208,6 +209,7 @@ impl Run<'_> {
                     let result = match &code.steps[*step as usize] {
                         Step::Chain(chain) => self.chain(chain, frame),
                         Step::MatMul(product) => self.matmul(product, frame),
+                        Step::Block(block) => self.block(block, frame),
                     };
                     result.map_err(|message| Stop::Fault(code.at[pc - 1], message))?;
                     self.look_around()?;
