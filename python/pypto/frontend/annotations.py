@@ -96,7 +96,10 @@ def read_params(source: Source, namespace: Namespace, skip_self: bool) -> list[P
         odd = arguments.vararg or arguments.kwarg or arguments.kwonlyargs[0]
         problems.append(
             Diagnostic(
-                "syntax", "a kernel has plain parameters only, no *args, **kwargs or keyword-only ones", source.loc(odd)
+                "syntax",
+                "a kernel has plain parameters only, no *args, **kwargs or keyword-only ones",
+                source.loc(odd),
+                "list every parameter by name; constants come from outside names",
             )
         )
     known: dict[str, Any] = getattr(namespace.fn, "__annotations__", {})
@@ -169,7 +172,12 @@ def check_local(reader: Reader, annotation: ast.expr, value: Value, node: ast.st
     try:
         wanted = evaluate(annotation, builder.frame.namespace)
     except (Unreadable, TypeError, ValueError, AttributeError, KeyError) as error:
-        builder.fail("type", f"annotation: {error}", annotation)
+        builder.fail(
+            "type",
+            f"annotation: {error}",
+            annotation,
+            "write pl.Tensor[[..], dtype], pl.Tile[[..], dtype] or pl.Scalar[dtype]",
+        )
     if isinstance(wanted, (ScalarAnnotation, DataType)):
         fits = is_scalar(value)
     elif isinstance(wanted, (TensorAnnotation, TileAnnotation)):
@@ -177,7 +185,12 @@ def check_local(reader: Reader, annotation: ast.expr, value: Value, node: ast.st
     else:
         return
     if not fits:
-        builder.fail("type", f"the value is {describe(value)}, the annotation says {ast.unparse(annotation)}", node)
+        builder.fail(
+            "type",
+            f"the value is {describe(value)}, the annotation says {ast.unparse(annotation)}",
+            node,
+            "change the annotation to what the value is, or convert the value: pl.cast(x, dtype)",
+        )
 
 
 def _fits(wanted: tuple[Any, ...] | None, have: tuple[Any, ...]) -> bool:

@@ -78,7 +78,9 @@ def _make(function: JITFunction) -> Plan:
     source = read(function.fn)
     if function.kind in _UNSUPPORTED:
         message = f"@pl.jit.{function.kind}: {_UNSUPPORTED[function.kind]} are not supported"
-        raise error_for([Diagnostic("unsupported", message, source.loc(source.node))])
+        raise error_for(
+            [Diagnostic("unsupported", message, source.loc(source.node), "write the program of one chip: @pl.jit")]
+        )
     captures = Captures()
     namespace = Namespace(function.fn, captures)
     specs = specs_of(source, namespace, skip_self=False)

@@ -76,6 +76,7 @@ def from_text(text: str, file: str, first: int) -> Source:
                     "syntax",
                     f"this function has {len(text)} characters of source; at most {MAX_SOURCE} are read",
                     Loc(file, first, 0),
+                    "split it into functions decorated with @pl.jit.inline",
                 )
             ]
         )
@@ -89,7 +90,16 @@ def from_text(text: str, file: str, first: int) -> Source:
     body: list[ast.stmt] = module.body[0].body if indented else module.body  # type: ignore[attr-defined]
     node = body[0]
     if not isinstance(node, ast.FunctionDef):
-        raise error_for([Diagnostic("syntax", "expected a function definition (`def`)", Loc(file, first, 0))])
+        raise error_for(
+            [
+                Diagnostic(
+                    "syntax",
+                    "expected a function definition (`def`)",
+                    Loc(file, first, 0),
+                    "decorate a function written with def, not a lambda or a class",
+                )
+            ]
+        )
     return Source(file, first - (2 if indented else 1), textwrap.dedent(text), node)
 
 
@@ -97,6 +107,22 @@ def _syntax_error(error: Exception, text: str, file: str, first: int) -> Excepti
     if isinstance(error, SyntaxError):
         line = (error.lineno or 1) + first - (2 if text[:1] in (" ", "\t") else 1)
         return error_for(
-            [Diagnostic("syntax", error.msg or "invalid syntax", Loc(file, line, max(0, (error.offset or 1) - 1)))]
+            [
+                Diagnostic(
+                    "syntax",
+                    error.msg or "invalid syntax",
+                    Loc(file, line, max(0, (error.offset or 1) - 1)),
+                    "correct the Python syntax",
+                )
+            ]
         )
-    return error_for([Diagnostic("syntax", "this function nests too deeply to be read", Loc(file, first, 0))])
+    return error_for(
+        [
+            Diagnostic(
+                "syntax",
+                "this function nests too deeply to be read",
+                Loc(file, first, 0),
+                "split it into functions decorated with @pl.jit.inline",
+            )
+        ]
+    )

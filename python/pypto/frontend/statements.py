@@ -6,13 +6,13 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from pypto.frontend import loops, scalars, scopes, views
+from pypto.frontend import loops, scalars, scopes, tasks, views
 from pypto.frontend.annotations import check_local
 from pypto.frontend.assigned import assigned_names
 from pypto.frontend.builder import Builder, Refused, usable
 from pypto.frontend.rules.base import tile_value
 from pypto.frontend.rules.transfer import write_tile
-from pypto.frontend.values import NONE, POISON, PyValue, Value, Window, describe, is_scalar, same_type
+from pypto.frontend.values import NONE, POISON, ArrayValue, PyValue, Value, Window, describe, is_scalar, same_type
 from pypto.ir.exprs import Const, Expr, ScalarVar, Symbol
 from pypto.ir.nodes import BreakStmt, ContinueStmt, IfStmt, Let, OpStmt, Var
 from pypto.ir.types import TileType, same_box, same_valid
@@ -61,10 +61,13 @@ class Statements:
             try:
                 visit = _VISITORS.get(type(node))
                 if visit is None:
-                    what, hint = _REJECTED.get(type(node), (f"`{type(node).__name__}`", ""))
+                    what, hint = _REJECTED.get(
+                        type(node), (f"`{type(node).__name__}`", "write assignments, branches, loops and scopes")
+                    )
                     builder.fail("syntax", f"{what} is not part of the kernel language", node, hint)
                 visit(self, node)
             except Refused:
+                self.reader.library.refused = True
                 for name in assigned_names([node]):
                     builder.bind(name, POISON)
                 if isinstance(node, ast.Return):
@@ -105,9 +108,11 @@ class Statements:
             self.assign_name(target.id, value, node)
         elif isinstance(target, (ast.Tuple, ast.List)):
             if not isinstance(value, tuple):
-                builder.fail("type", f"cannot unpack {describe(value)}", node)
+                builder.fail("type", f"cannot unpack {describe(value)}", node, "give it one name")
             if len(value) != len(target.elts):
-                builder.fail("value", f"{len(target.elts)} names for {len(value)} values", target)
+                builder.fail(
+                    "value", f"{len(target.elts)} names for {len(value)} values", target, "give one name to each value"
+                )
             # The right side is complete before any name changes: `a, b = b, a` swaps.
             kept = [builder.detach(item, node) for item in value]
             for item, part in zip(target.elts, kept, strict=True):
@@ -135,7 +140,12 @@ class Statements:
         if isinstance(value, Var):
             value = self._settle(name, value)
         elif value == NONE and isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-            builder.fail("type", f"{ast.unparse(node.value.func)}(...) has no result", node.value)
+            builder.fail(
+                "type",
+                f"{ast.unparse(node.value.func)}(...) has no result",
+                node.value,
+                "call it as a statement; what it writes has a name already",
+            )
         builder.bind(name, value)
 
     def _keep_type(self, name: str, value: Value, node: ast.stmt) -> None:
@@ -144,6 +154,7 @@ class Statements:
         Blocks side by side may use one name for different things: that is common, and never ambiguous.
         """
         builder = self.builder
+        builder.frame.seen[name] = value
         where, builder.frame.where[name] = builder.frame.where.get(name), builder.block
         old = builder.frame.names.get(name)
         if old is None or (where is not builder.block and name not in builder.homes) or same_type(old, value):
@@ -195,8 +206,17 @@ class Statements:
                 "syntax", "only a named tensor can be written through a subscript", target, "give the view a name first"
             )
         owner = usable(builder, expressions.value(target.value))
+        if isinstance(owner, ArrayValue):
+            position = usable(builder, expressions.value(target.slice))
+            tasks.set_element(builder, owner, scalars.integer(builder, position, target.slice, "an index"), value, node)
+            return
         if not isinstance(owner, Var):
-            builder.fail("type", f"{describe(owner)} cannot be written through a subscript", target)
+            builder.fail(
+                "type",
+                f"{describe(owner)} cannot be written through a subscript",
+                target,
+                "write a tensor, an on-chip value or a pl.array: out[a:b, c:d] = x",
+            )
         box = views.read_box(expressions, owner, target)
         if box.is_element:
             builder.fail(
@@ -270,7 +290,9 @@ class Statements:
         builder, regions = self.builder, self.reader.regions
         word = "break" if isinstance(node, ast.Break) else "continue"
         if not regions.loops:
-            builder.fail("syntax", f"`{word}` outside a loop", node)
+            builder.fail(
+                "syntax", f"`{word}` outside a loop", node, "leave it out, or put it into a pl.range or while loop"
+            )
         if regions.loops[-1].level != builder.level:
             builder.fail(
                 "syntax", f"`{word}` out of a scope", node, "decide outside the scope, on a value that it computed"
@@ -289,6 +311,7 @@ class Statements:
                 "return once, at the end",
             )
         value: Value = PyValue(None) if node.value is None else self.reader.expressions.value(node.value)
+        builder.frame.returned = node
         builder.frame.result = usable(builder, value)
 
     def _expression(self, node: ast.Expr) -> None:

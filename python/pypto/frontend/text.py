@@ -37,6 +37,7 @@ def _single(text: str, filename: str, kind: type, what: str) -> Any:
                     "syntax",
                     error.msg or "invalid syntax",
                     Loc(name, error.lineno or 1, max(0, (error.offset or 1) - 1)),
+                    "correct the Python syntax",
                 )
             ]
         ) from None

@@ -42,7 +42,12 @@ def read_box(expressions: Expressions, owner: Var, node: ast.Subscript) -> Box:
     items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     shape = owner.type.shape
     if len(items) > len(shape):
-        builder.fail("value", f"{len(items)} indices for {describe(owner)}, which has {len(shape)} axes", node)
+        builder.fail(
+            "value",
+            f"{len(items)} indices for {describe(owner)}, which has {len(shape)} axes",
+            node,
+            f"give at most {len(shape)} indices; missing trailing axes are taken whole",
+        )
     offsets: list[Expr] = []
     extents: list[Dim] = []
     keep: list[int] = []
@@ -72,7 +77,9 @@ def _index(expressions: Expressions, item: ast.expr, dim: Dim) -> Expr:
                 "value", "negative indices are not part of the kernel language", item, "count from the start: x[n - 1]"
             )
         if isinstance(dim, int) and offset.value >= dim:
-            builder.fail("value", f"index {offset.value} is outside an axis of {dim}", item)
+            builder.fail(
+                "value", f"index {offset.value} is outside an axis of {dim}", item, f"indices are 0 to {dim - 1}"
+            )
     return offset
 
 
@@ -102,7 +109,12 @@ def _range(expressions: Expressions, item: ast.Slice | None, dim: Dim) -> tuple[
             builder.fail("value", f"the {what} of a slice is negative", item, "count from the start")
     extent = difference(stop, start)
     if isinstance(extent, int) and extent <= 0:
-        builder.fail("value", f"this slice is empty: from {ast.unparse(item)!r} follow {extent} elements", item)
+        builder.fail(
+            "value",
+            f"this slice is empty: from {ast.unparse(item)!r} follow {extent} elements",
+            item,
+            "the end of a slice is above its start: x[a:b] with a < b",
+        )
     return start, extent if isinstance(extent, int) else builder.dim(extent, item)
 
 

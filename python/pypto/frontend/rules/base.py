@@ -50,7 +50,7 @@ def tile_at(call: BoundCall, position: int) -> Var:
             )
         return views.load_whole(call.builder, value, node)
     name = call.form.params[position].name
-    hint = ""
+    hint = "load it, or make it with pl.full([...], dtype, value)"
     if is_scalar(value) and position == 0 and len(call.values) > 1:
         hint = "the scalar stands on the right: pl.add(x, 1.0); for s - x write pl.add(pl.neg(x), s)"
     call.builder.fail(
@@ -64,7 +64,11 @@ def tile_value(builder: Builder, value: Value, node: ast.AST, what: str) -> Var:
         return views.load_window(builder, value, node)
     if isinstance(value, Var):
         return value if isinstance(value.type, TileType) else views.load_whole(builder, value, node)
-    hint = "write pl.full([...], dtype, value), or pl.write for one element" if is_scalar(value) else ""
+    hint = (
+        "write pl.full([...], dtype, value), or pl.write for one element"
+        if is_scalar(value)
+        else "give it a tensor or an on-chip value"
+    )
     builder.fail("type", f"{what} must be a tile or a tensor, got {describe(value)}", node, hint)
 
 
@@ -86,6 +90,7 @@ def tensor_at(call: BoundCall, position: int) -> Var | Window:
         "type",
         f"{call.form.spelling}: {name!r} must be a tensor in device memory, got {describe(value)}",
         call.node_of(position),
+        "pass a parameter, or a slice of one; an on-chip value is passed to operations as it is",
     )
 
 
@@ -101,7 +106,12 @@ def sequence(call: BoundCall, position: int, what: str) -> tuple[Value, ...]:
             call.node_of(position),
             f"write [{ast.unparse(call.node_of(position))}]",
         )
-    call.builder.fail("type", f"{call.form.spelling}: {what} is a list, got {describe(value)}", call.node_of(position))
+    call.builder.fail(
+        "type",
+        f"{call.form.spelling}: {what} is a list, got {describe(value)}",
+        call.node_of(position),
+        "write it in brackets, one item for each axis: [i, 0]",
+    )
 
 
 def integers(call: BoundCall, position: int, what: str) -> tuple[Expr, ...]:
@@ -133,7 +143,12 @@ def static_shape(call: BoundCall, position: int, what: str = "shape") -> tuple[i
             )
         shape.append(dim)
     if not shape:
-        call.builder.fail("value", f"{call.form.spelling}: {what} is empty", call.node_of(position))
+        call.builder.fail(
+            "value",
+            f"{call.form.spelling}: {what} is empty",
+            call.node_of(position),
+            "write one extent for each axis: [16, 64]",
+        )
     return tuple(shape)
 
 
@@ -152,9 +167,15 @@ def dtype_at(call: BoundCall, position: int) -> DataType:
             "type",
             f"{call.form.spelling}: {call.form.params[position].name!r} must be a dtype, got {describe(value)}",
             call.node_of(position),
+            "write a dtype: pl.FP32",
         )
     if not obj.supported:
-        call.builder.fail("unsupported", f"elements of dtype {obj!r} are not supported", call.node_of(position))
+        call.builder.fail(
+            "unsupported",
+            f"elements of dtype {obj!r} are not supported",
+            call.node_of(position),
+            "use FP32, FP16, BF16, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32 or BOOL",
+        )
     return obj.of_elements
 
 
@@ -170,6 +191,7 @@ def constant(call: BoundCall, name: str) -> Any:
             "type",
             f"{call.form.spelling}: {name!r} must be known at compile time, got {describe(value)}",
             call.node_named(name),
+            "write a literal or an outside constant",
         )
     return value
 
@@ -179,7 +201,10 @@ def reject_keyword(call: BoundCall, name: str, default: Any) -> None:
     value = constant(call, name)
     if value is not None and value != default:
         call.builder.fail(
-            "unsupported", f"{call.form.spelling}({name}=...) is not supported yet", call.node_named(name)
+            "unsupported",
+            f"{call.form.spelling}({name}=...) is not supported yet",
+            call.node_named(name),
+            "leave it at its default",
         )
 
 

@@ -36,6 +36,7 @@ def matmul_acc(call: BoundCall) -> Value:
             "type",
             f"{call.form.spelling}: the accumulator has shape {list(acc.tile.shape)}, the product {list(type.shape)}",
             call.node_of(0),
+            f"make it with pl.full({list(type.shape)}, pl.{type.dtype}, 0.0)",
         )
     if acc.type.dtype is not type.dtype:
         acc = to_dtype(call.builder, acc, type.dtype, call.node_of(0))
@@ -83,14 +84,21 @@ def _product(call: BoundCall, a: Var, b: Var) -> TileType:
             f"convert one: pl.cast(x, pl.{left.dtype.name})",
         )
     if len(left.shape) > 2 and left.shape[:-2] != (1,) * (len(left.shape) - 2):
-        call.builder.fail("unsupported", f"{call.form.spelling} of a batch of matrices is not supported yet", call.node)
+        call.builder.fail(
+            "unsupported",
+            f"{call.form.spelling} of a batch of matrices is not supported yet",
+            call.node,
+            "loop over the batch and multiply matrix by matrix",
+        )
     (rows, inner), (inner_b, cols) = left.physical, right.physical
     if inner != inner_b:
         call.builder.fail(
             "type",
             f"{call.form.spelling}: the inner extents differ: {list(left.shape)} @ {list(right.shape)}",
             call.node,
-            "if the right operand is stored as [N, K], say b_trans=True" if inner == cols else "",
+            "if the right operand is stored as [N, K], say b_trans=True"
+            if inner == cols
+            else "the columns of the left operand are the rows of the right one",
         )
     k_left, k_right = left.valid[-1], right.valid[-2] if len(right.valid) > 1 else 1
     if isinstance(k_left, int) and isinstance(k_right, int) and not same(k_left, k_right) and k_right < k_left:
@@ -98,6 +106,7 @@ def _product(call: BoundCall, a: Var, b: Var) -> TileType:
             "value",
             f"{call.form.spelling}: {k_left} valid columns on the left, {k_right} valid rows on the right",
             call.node,
+            "make the inner valid extents equal, with pl.set_validshape or pl.fillpad",
         )
     valid: tuple[Dim, ...] = (left.valid[-2] if len(left.valid) > 1 else 1, right.valid[-1])
     return TileType((rows, cols), _accumulator(call, left.dtype), valid, MemorySpace.Acc, left.tensor_level)
@@ -108,7 +117,12 @@ def _accumulator(call: BoundCall, dtype: DataType) -> DataType:
         return FP32
     if dtype is INT8:
         return INT32
-    call.builder.fail("type", f"{call.form.spelling} takes FP16, BF16, FP32 or INT8, got {dtype}", call.node)
+    call.builder.fail(
+        "type",
+        f"{call.form.spelling} takes FP16, BF16, FP32 or INT8, got {dtype}",
+        call.node,
+        "convert both operands first: pl.cast(x, pl.FP32)",
+    )
 
 
 RULES: dict[str, Rule] = {"matmul": matmul, "matmul_acc": matmul_acc, "transpose_view": transpose_view}

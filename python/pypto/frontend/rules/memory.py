@@ -46,7 +46,12 @@ def create_tensor(call: BoundCall) -> Value:
         return builder.op("full", type, (_fill_value(call, init, dtype, "init_value"),), call.node)
     extents = dims(call, 0, "shape")
     if not extents:
-        builder.fail("value", f"{call.form.spelling}: shape is empty", call.node_of(0))
+        builder.fail(
+            "value",
+            f"{call.form.spelling}: shape is empty",
+            call.node_of(0),
+            "write one extent for each axis: [16, 64]",
+        )
     for extent in extents:
         if isinstance(extent, int) and extent <= 0:
             builder.fail(
@@ -58,7 +63,10 @@ def create_tensor(call: BoundCall) -> Value:
     fill = None if _absent(init) else _fill_value(call, init, dtype, "init_value")
     if fill is not None and not isinstance(fill, Const):
         builder.fail(
-            "type", f"{call.form.spelling}: 'init_value' must be known at compile time", call.node_named("init_value")
+            "type",
+            f"{call.form.spelling}: 'init_value' must be known at compile time",
+            call.node_named("init_value"),
+            "write a number, or leave it out and write the tensor in a kernel",
         )
     attrs = {"init_value": fill.value if isinstance(fill, Const) else None}
     return builder.op(
@@ -91,7 +99,10 @@ def _fill_value(call: BoundCall, value: Value, dtype: DataType, name: str) -> Ex
         if expr.dtype.is_float and not dtype.is_float:
             if float(expr.value) != int(expr.value):
                 call.builder.fail(
-                    "type", f"{call.form.spelling}: {expr.value} is not an integer, and the dtype is {dtype}", node
+                    "type",
+                    f"{call.form.spelling}: {expr.value} is not an integer, and the dtype is {dtype}",
+                    node,
+                    "write an integer, or choose a float dtype",
                 )
             return cast(expr, dtype)
         return cast(expr, FP32 if dtype.is_float else dtype)
@@ -112,7 +123,12 @@ def slice(call: BoundCall) -> Value:
     if isinstance(source, Window):
         source = views.view_of(builder, source, node)
     if not isinstance(source, Var):
-        builder.fail("type", f"{call.form.spelling} takes a tensor or a tile, got {describe(source)}", call.node_of(0))
+        builder.fail(
+            "type",
+            f"{call.form.spelling} takes a tensor or a tile, got {describe(source)}",
+            call.node_of(0),
+            "pass a tensor or an on-chip value",
+        )
     if isinstance(source.type, TileType):
         builder.fail(
             "unsupported",
@@ -127,6 +143,7 @@ def slice(call: BoundCall) -> Value:
             "value",
             f"{call.form.spelling}: {len(shape)} extents, {len(offsets)} offsets for {source.name!r} of {rank} axes",
             node,
+            "give one extent and one offset for each axis: pl.slice(x, shape, offset)",
         )
     valid: tuple[Dim, ...] = shape
     if not _absent(call.given("valid_shape")):
@@ -136,6 +153,7 @@ def slice(call: BoundCall) -> Value:
                 "value",
                 f"{call.form.spelling}: valid_shape has {len(valid)} extents, the slice has {rank}",
                 call.node_of(3),
+                "give one extent for each axis of the slice",
             )
     if constant(call, "clamp"):
         valid = views.clamp(source, offsets, valid, builder, node)
@@ -157,6 +175,7 @@ def _kept(call: BoundCall, shape: tuple[Dim, ...]) -> tuple[int, ...]:
                 "value",
                 f"{call.form.spelling}: drop_dims names axis {axis}, whose extent is not 1",
                 call.node_named("drop_dims"),
+                "drop only axes of extent 1",
             )
     return tuple(axis for axis in range(len(shape)) if axis not in axes)
 
@@ -176,7 +195,10 @@ def assemble(call: BoundCall) -> Value:
         )
     if not isinstance(target, (Var, Window)):
         builder.fail(
-            "type", f"{call.form.spelling}: 'target' must be a tensor, got {describe(target)}", call.node_of(0)
+            "type",
+            f"{call.form.spelling}: 'target' must be a tensor, got {describe(target)}",
+            call.node_of(0),
+            "name a tensor or an on-chip value as the target: pl.assemble(target, source, offset)",
         )
     source = tile_at(call, 1)
     return write_tile(builder, source, target, integers(call, 2, "offset"), call.node, call.form.spelling)
@@ -193,14 +215,19 @@ def reshape(call: BoundCall) -> Value:
             else views.view_of(builder, source, node)
         )
     if not isinstance(source, Var):
-        builder.fail("type", f"{call.form.spelling} takes a tensor or a tile, got {describe(source)}", call.node_of(0))
+        builder.fail(
+            "type",
+            f"{call.form.spelling} takes a tensor or a tile, got {describe(source)}",
+            call.node_of(0),
+            "pass a tensor or an on-chip value",
+        )
     if isinstance(source.type, TileType):
         return _reshape_tile(call, source)
     extents = dims(call, 1, "shape")
     have, wanted = product(source.type.shape), product(extents)
     if isinstance(have, int) and isinstance(wanted, int) and have != wanted:
         message = f"{call.form.spelling}: {describe(source)} has another number of elements than {list(extents)}"
-        builder.fail("value", message, node)
+        builder.fail("value", message, node, "choose extents whose product is the number of elements")
     type = TensorType(extents, source.type.dtype)
     return builder.op("reshape", type, (source, tuple(of_dim(dim) for dim in extents)), node, hint=source.name)
 
@@ -214,6 +241,7 @@ def _reshape_tile(call: BoundCall, source: Var) -> Value:
             "value",
             f"{call.form.spelling}: {list(old.shape)} has another number of elements than {list(shape)}",
             call.node,
+            "choose extents whose product is the number of elements",
         )
     if shape == old.shape:
         return source
@@ -222,6 +250,7 @@ def _reshape_tile(call: BoundCall, source: Var) -> Value:
             "unsupported",
             f"{call.form.spelling} of an on-chip value from {list(old.shape)} to {list(shape)} is not supported yet",
             call.node,
+            "store the value and load it in its new shape",
         )
     return result(call, "reshape", type, (source, tuple(of_dim(dim) for dim in shape)))
 
@@ -233,7 +262,12 @@ def transpose(call: BoundCall) -> Value:
     if isinstance(source, Window):
         source = views.view_of(builder, source, node)
     if not isinstance(source, Var) or isinstance(source.type, TileType):
-        builder.fail("unsupported", f"{call.form.spelling} of {describe(source)} is not supported yet", node)
+        builder.fail(
+            "unsupported",
+            f"{call.form.spelling} of {describe(source)} is not supported yet",
+            node,
+            "transpose device memory, or say a_trans/b_trans in pl.matmul",
+        )
     shape = list(source.type.shape)
     axes = [constant(call, call.form.params[position].name) for position in (1, 2)]
     for axis in axes:
@@ -257,7 +291,12 @@ def _place(call: BoundCall) -> tuple[Var, tuple[Expr, ...]]:
     if isinstance(owner, Window):
         owner = views.view_of(builder, owner, call.node)
     if not isinstance(owner, Var):
-        builder.fail("type", f"{call.form.spelling} takes a tensor or a tile, got {describe(owner)}", call.node_of(0))
+        builder.fail(
+            "type",
+            f"{call.form.spelling} takes a tensor or a tile, got {describe(owner)}",
+            call.node_of(0),
+            f"write {call.form.spelling} with a tensor or a tile first",
+        )
     if builder.level != "kernel" and not owner.is_tensor:
         owner = views.in_memory(builder, owner, call.node)
     given = call.values[1]
@@ -271,6 +310,7 @@ def _place(call: BoundCall) -> tuple[Var, tuple[Expr, ...]]:
             "value",
             f"{call.form.spelling}: {len(at)} indices for {describe(owner)}, which has {len(owner.type.shape)} axes",
             call.node_of(1),
+            f"give {len(owner.type.shape)} indices, one for each axis",
         )
     return owner, at
 
@@ -298,7 +338,10 @@ def write(call: BoundCall) -> Value:
         )
     if isinstance(owner.type, TileType) and builder.users.get(owner, 0) > 1:
         builder.fail(
-            "unsupported", f"{call.form.spelling} to a tile that has two names is not supported yet", call.node
+            "unsupported",
+            f"{call.form.spelling} to a tile that has two names is not supported yet",
+            call.node,
+            "write to it before it gets a second name",
         )
     builder.emit(OpStmt("write", None, (owner, at, value), builder.loc(call.node)))
     return owner

@@ -47,6 +47,7 @@ def load(call: BoundCall) -> Value:
                 "value",
                 f"{call.form.spelling}: {len(items)} {what} for {_named(source)}, which has {rank} axes",
                 call.node_of(position),
+                f"give {rank}, one for each axis",
             )
     valid: tuple[Dim, ...] = shape
     if not _absent(call.given("valid_shape")):
@@ -89,6 +90,7 @@ def _check_valid(call: BoundCall, valid: tuple[Dim, ...], shape: tuple[int, ...]
             "value",
             f"{call.form.spelling}: valid_shape has {len(valid)} extents, the box has {len(shape)}",
             call.node_of(position),
+            "give one extent for each axis of the box",
         )
     for part, extent in zip(valid, shape, strict=True):
         if isinstance(part, int) and not 0 <= part <= extent:
@@ -96,6 +98,7 @@ def _check_valid(call: BoundCall, valid: tuple[Dim, ...], shape: tuple[int, ...]
                 "value",
                 f"{call.form.spelling}: valid_shape {part} is not within the box extent {extent}",
                 call.node_of(position),
+                f"give a value between 0 and {extent}",
             )
 
 
@@ -142,7 +145,12 @@ def write_tile(
     """Stores the valid region of `tile` at `offsets` of `target`; `box` says how rows spread over leading axes."""
     shape = target.type.shape if isinstance(target, Var) else target.shape
     if len(offsets) != len(shape):
-        builder.fail("value", f"{what}: {len(offsets)} offsets for {_named(target)}, which has {len(shape)} axes", node)
+        builder.fail(
+            "value",
+            f"{what}: {len(offsets)} offsets for {_named(target)}, which has {len(shape)} axes",
+            node,
+            f"give {len(shape)} offsets, one for each axis",
+        )
     _check_dtype(builder, tile, target, node, what)
     extents = _spread(builder, tile, len(shape), box, node, what)
     if isinstance(target, Window):
@@ -184,17 +192,28 @@ def _spread(
             extra = len(valid) - rank
             if any(extent != 1 for extent in shape[:extra]):
                 builder.fail(
-                    "value", f"{what}: a value of shape {list(shape)} does not fit a tensor of {rank} axes", node
+                    "value",
+                    f"{what}: a value of shape {list(shape)} does not fit a tensor of {rank} axes",
+                    node,
+                    "pl.reshape the value to the rank of the tensor first",
                 )
             valid = valid[extra:]
         return (1,) * (rank - len(valid)) + valid
     if len(box) != rank:
-        builder.fail("value", f"{what}: shapes has {len(box)} extents, the tensor has {rank} axes", node)
+        builder.fail(
+            "value",
+            f"{what}: shapes has {len(box)} extents, the tensor has {rank} axes",
+            node,
+            f"give {rank} extents, one for each axis of the destination",
+        )
     rows, cols = type.physical
     flat = TileType(box, type.dtype, box).physical  # type: ignore[arg-type]  # read as static extents
     if flat != (rows, cols):
         builder.fail(
-            "value", f"{what}: shapes {list(box)} is a box of {flat[0]} x {flat[1]}, the tile has {rows} x {cols}", node
+            "value",
+            f"{what}: shapes {list(box)} is a box of {flat[0]} x {flat[1]}, the tile has {rows} x {cols}",
+            node,
+            "choose a box whose leading extents multiply to the rows of the tile",
         )
     if type.is_full:
         return box
@@ -207,7 +226,10 @@ def _spread(
         inner *= int(extent)  # type: ignore[arg-type]  # static
     if inner != 1 and valid_rows != rows:
         builder.fail(
-            "unsupported", f"{what}: a partly valid tile spread over several leading axes is not supported yet", node
+            "unsupported",
+            f"{what}: a partly valid tile spread over several leading axes is not supported yet",
+            node,
+            "store the planes one by one",
         )
     return (*box[:outer], valid_rows if inner == 1 else box[outer], *box[outer + 1 : -1], valid_cols)
 
@@ -222,6 +244,7 @@ def move(call: BoundCall) -> Value:
             "type",
             f"{call.form.spelling}: 'target_memory' must be a pl.MemorySpace, got {describe(call.values[1])}",
             call.node_of(1),
+            "write pl.MemorySpace.Vec, Mat, Left, Right, Acc or Bias",
         )
     old = tile.tile
     type = TileType(old.shape, old.dtype, old.valid, space, old.tensor_level)

@@ -15,6 +15,8 @@ pub(super) struct Code {
     pub scalars: usize,
     /// Element type of each tensor slot.
     pub tensors: Vec<DType>,
+    /// Whether anything is written through each tensor slot or a view of it.
+    pub written: Vec<bool>,
     pub params: Vec<Param>,
     pub steps: Vec<Step>,
     /// Bytes of scratch memory for tiles.
@@ -127,6 +129,28 @@ pub(super) enum Step {
     Block(BlockStep),
 }
 
+impl Step {
+    /// Its memory operands.
+    pub fn mems(&self) -> impl Iterator<Item = &MemUse> {
+        let (chain, product, block) = match self {
+            Step::Chain(chain) => (Some(&chain.mems), None, None),
+            Step::MatMul(product) => (None, Some(product), None),
+            Step::Block(block) => (None, None, Some(&block.mems)),
+        };
+        let products = product.into_iter().flat_map(|step| [&step.a, &step.b, &step.c].into_iter().chain(&step.acc));
+        let blocks = block.into_iter().flatten().filter_map(|operand| match operand {
+            BlockMem::Mem { mem, .. } => Some(mem),
+            BlockMem::Scalar(_) => None,
+        });
+        chain.into_iter().flatten().chain(products).chain(blocks)
+    }
+
+    /// The tensor that it gathers from or scatters to.
+    pub fn tensor(&self) -> Option<WholeUse> {
+        if let Step::Block(block) = self { block.tensor } else { None }
+    }
+}
+
 /// A fused chain over a region.
 pub(super) struct ChainStep {
     pub machine: Machine,
@@ -217,7 +241,7 @@ pub(super) struct BlockStep {
     pub mems: Vec<BlockMem>,
     pub scalars: Vec<ScalarUse>,
     /// The tensor that elements are gathered from or scattered to.
-    pub tensor: Option<u32>,
+    pub tensor: Option<WholeUse>,
 }
 
 /// An operand of a whole-tile operation.
@@ -226,4 +250,12 @@ pub(super) enum BlockMem {
     Mem { mem: MemUse, span: [Operand; 2], bound: [u32; 2] },
     /// One scalar for every element.
     Scalar(ScalarUse),
+}
+
+/// A tensor of which any element may be used.
+#[derive(Clone, Copy)]
+pub(super) struct WholeUse {
+    pub slot: u32,
+    pub dtype: DType,
+    pub write: bool,
 }

@@ -1,7 +1,7 @@
 //! Where the extremes are.
 
 use super::element::{Arith, Element};
-use super::kernel::{Kernel, Run, by_type, resolve as by_isa};
+use super::kernel::{Kernel, Run, by_type, plain, resolve as by_isa};
 use super::mat::Args;
 use super::{BlockOp, Compare};
 use crate::dtype::DType;
@@ -9,11 +9,17 @@ use crate::kernels::Isa;
 use std::marker::PhantomData;
 
 pub(super) fn resolve(op: BlockOp, dtypes: &[DType], isa: Isa) -> Option<Run> {
-    by_type!(*dtypes.get(1)?, T => Some(match op {
-        BlockOp::RowArg(Compare::Gt) => by_isa::<Rows<T, Above>>(isa),
-        BlockOp::RowArg(Compare::Lt) => by_isa::<Rows<T, Below>>(isa),
-        BlockOp::ColArg(Compare::Gt) => by_isa::<Columns<T, Above>>(isa),
-        BlockOp::ColArg(Compare::Lt) => by_isa::<Columns<T, Below>>(isa),
+    let dtype = *dtypes.get(1)?;
+    match (op, dtype) {
+        (BlockOp::ColArg(Compare::Gt), DType::F32) => return Some(by_isa::<Columns<f32, Above>>(isa)),
+        (BlockOp::ColArg(Compare::Lt), DType::F32) => return Some(by_isa::<Columns<f32, Below>>(isa)),
+        _ => {}
+    }
+    by_type!(dtype, T => Some(match op {
+        BlockOp::RowArg(Compare::Gt) => plain::<Rows<T, Above>>,
+        BlockOp::RowArg(Compare::Lt) => plain::<Rows<T, Below>>,
+        BlockOp::ColArg(Compare::Gt) => plain::<Columns<T, Above>>,
+        BlockOp::ColArg(Compare::Lt) => plain::<Columns<T, Below>>,
         _ => return None,
     }))
 }

@@ -1,21 +1,38 @@
 //! Reductions of columns: rows are combined one after the other, in ascending order, into a row of accumulators.
 
 use super::Combine;
-use super::element::{Arith, Element};
-use super::kernel::{Kernel, Run, by_type, resolve as by_isa};
+use super::element::{Arith, BF16, Element, F16};
+use super::kernel::{Kernel, Run, by_type, plain, resolve as by_isa};
 use super::mat::Args;
 use crate::dtype::DType;
 use crate::kernels::Isa;
 use std::marker::PhantomData;
 
 pub(super) fn resolve(f: Combine, dtypes: &[DType], isa: Isa) -> Option<Run> {
-    by_type!(*dtypes.get(1)?, T => Some(match f {
+    let dtype = *dtypes.get(1)?;
+    // Floats are what models reduce; integers make do with one form each, to spare the compiler.
+    match dtype {
+        DType::F32 => of_float::<f32>(f, isa),
+        DType::F16 => of_float::<F16>(f, isa),
+        DType::BF16 => of_float::<BF16>(f, isa),
+        _ => by_type!(dtype, T => Some(match f {
+            Combine::Add => plain::<Columns<T, Sum>>,
+            Combine::Mul => plain::<Columns<T, Product>>,
+            Combine::Max => plain::<Columns<T, Largest>>,
+            Combine::Min => plain::<Columns<T, Smallest>>,
+            _ => return None,
+        })),
+    }
+}
+
+fn of_float<T: Element>(f: Combine, isa: Isa) -> Option<Run> {
+    Some(match f {
         Combine::Add => by_isa::<Columns<T, Sum>>(isa),
         Combine::Mul => by_isa::<Columns<T, Product>>(isa),
         Combine::Max => by_isa::<Columns<T, Largest>>(isa),
         Combine::Min => by_isa::<Columns<T, Smallest>>(isa),
         _ => return None,
-    }))
+    })
 }
 
 /// A function that combines the elements of a column.

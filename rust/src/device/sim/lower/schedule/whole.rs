@@ -5,7 +5,7 @@ use super::super::graph::{NodeId, NodeOp};
 use super::super::unsupported;
 use super::{Outside, Scheduler};
 use crate::device::DeviceError;
-use crate::device::sim::code::{BlockMem, BlockStep, BoxSpec, Extent, Mem, MemUse, ScalarUse, Step};
+use crate::device::sim::code::{BlockMem, BlockStep, BoxSpec, Extent, Mem, MemUse, ScalarUse, Step, WholeUse};
 use crate::dtype::DType;
 use crate::kernels::block::{Block, BlockOp, Combine, Compare};
 use crate::program::{Loc, OpCode, Operand};
@@ -50,6 +50,10 @@ impl Scheduler<'_> {
             ScalarUse { value, dtype }
         });
         let scalars = scalars.collect();
+        let tensor = tensor.map(|slot| {
+            let dtype = self.function.tensors[slot as usize].dtype;
+            WholeUse { slot, dtype, write: node.is_effect() }
+        });
         self.push_block(whole_op(op), mems, scalars, tensor, node.region, [node.rows, node.cols], node.at)
     }
 
@@ -155,7 +159,7 @@ impl Scheduler<'_> {
         op: BlockOp,
         mems: Vec<BlockMem>,
         scalars: Vec<ScalarUse>,
-        tensor: Option<u32>,
+        tensor: Option<WholeUse>,
         region: [Operand; 2],
         bound: [u32; 2],
         at: Loc,
@@ -167,7 +171,7 @@ impl Scheduler<'_> {
                 BlockMem::Scalar(scalar) => scalar.dtype,
             })
             .collect();
-        dtypes.extend(tensor.map(|tensor| self.function.tensors[tensor as usize].dtype));
+        dtypes.extend(tensor.map(|tensor| tensor.dtype));
         let block = Block::new(op, &dtypes, self.isa)
             .ok_or_else(|| unsupported(at, format!("{op:?} of {}", dtypes.last().copied().unwrap_or(DType::I64))))?;
         self.out.push_step(Step::Block(BlockStep { block, region, bound, mems, scalars, tensor }), at);
