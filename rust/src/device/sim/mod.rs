@@ -10,14 +10,14 @@ pub mod pool;
 #[cfg(test)]
 mod tests;
 
-use crate::device::{Device, DeviceError, Executable, Launch, TensorArg};
+use crate::device::{Device, DeviceError, Executable, Launch};
 use crate::kernels::Isa;
 use crate::program::{Operand, Program, verify};
 use code::{Code, Inst, Step};
 use exec::{ScratchPlan, State};
 use lower::Lowered;
 use pool::CorePool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The simulated chip.
 pub struct SimDevice {
@@ -60,7 +60,7 @@ impl Device for SimDevice {
             name: program.name.clone(),
             files: program.files.clone(),
             estimate: estimate(&lowered),
-            state: Mutex::new(State::new(&lowered, self.pool.cores())),
+            state: State::new(&lowered, self.pool.cores()),
             lowered,
             plan,
             pool: Arc::clone(&self.pool),
@@ -83,7 +83,7 @@ struct SimExecutable {
     name: String,
     files: Vec<String>,
     lowered: Lowered,
-    state: Mutex<State>,
+    state: State,
     plan: ScratchPlan,
     pool: Arc<CorePool>,
     /// Nanoseconds of a launch, as far as registration can tell.
@@ -95,15 +95,17 @@ impl Executable for SimExecutable {
         self.plan.tiles + self.plan.per_core * self.pool.cores() as u64
     }
 
-    fn estimated_ns(&self, _tensors: &[TensorArg]) -> u64 {
+    fn estimated_ns(&self) -> u64 {
         self.estimate
     }
 
-    unsafe fn launch(&self, launch: Launch<'_>) -> Result<(), DeviceError> {
-        // A panic in a kernel leaves only values that the next launch overwrites.
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+    fn overwrites(&self, tensor: usize) -> bool {
+        self.state.overwrites(tensor)
+    }
+
+    unsafe fn launch(&mut self, launch: Launch<'_>) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise; the plan is the one that `scratch_bytes` tells.
-        unsafe { exec::launch(&self.lowered, &mut state, self.plan, &self.pool, launch, &self.files, &self.name) }
+        unsafe { exec::launch(&self.lowered, &mut self.state, self.plan, &self.pool, launch, &self.files, &self.name) }
     }
 }
 

@@ -2,12 +2,14 @@
 #![allow(unsafe_code)] // reads and writes single elements of checked tensors
 
 mod access;
+mod coverage;
 mod frame;
 mod poll;
+mod replay;
 mod scalar;
 mod step;
 
-use super::code::{Code, Inst, Param, Source, Step};
+use super::code::{Code, Inst, Param, Source};
 use super::lower::Lowered;
 use super::pool::CorePool;
 use crate::device::{DeviceError, Launch, TensorArg};
@@ -19,8 +21,11 @@ use crate::trace::{self, Name, Record, Track, names};
 use access::{element, read_element, write_element};
 use frame::{Frame, View};
 use poll::Poller;
+use replay::{Replay, StepId};
+use step::Bounced;
 
-/// Picoseconds of estimated work between two looks at the clock.
+/// Picoseconds of estimated work until the first look at the clock, from which time counts, and between two looks.
+const FIRST_BUDGET_PS: i64 = 500_000_000;
 const BUDGET_PS: i64 = 5_000_000_000;
 /// Estimated picoseconds of one round of a loop without work.
 const ROUND_PS: i64 = 10_000;
@@ -30,6 +35,7 @@ pub(super) struct State {
     entry: Frame,
     kernels: Vec<Frame>,
     buffers: Buffers,
+    replay: Replay,
 }
 
 /// Operand lists, sized at registration, and dense copies of boxes that are no matrices.
@@ -37,6 +43,8 @@ struct Buffers {
     mems: Vec<MemArg>,
     scalars: Vec<u32>,
     bounce: Vec<Vec<u64>>,
+    /// Which operands of the step at work have a copy there.
+    bounced: Vec<Bounced>,
     cores: Vec<CoreBuffers>,
 }
 
@@ -62,9 +70,16 @@ impl State {
                 mems: Vec::with_capacity(most_mems),
                 scalars: Vec::with_capacity(most_scalars),
                 bounce: Vec::new(),
+                bounced: Vec::new(),
                 cores: (0..cores).map(|_| core()).collect(),
             },
+            replay: Replay::new(lowered),
         }
+    }
+
+    /// See [`crate::device::Executable::overwrites`].
+    pub fn overwrites(&self, tensor: usize) -> bool {
+        self.replay.overwrites(tensor)
     }
 }
 
@@ -116,11 +131,12 @@ pub(super) unsafe fn launch(
     files: &[String],
     name: &str,
 ) -> Result<(), DeviceError> {
-    let State { entry: frame, kernels, buffers } = state;
+    let State { entry: frame, kernels, buffers, replay } = state;
     for (core, own) in buffers.cores.iter_mut().enumerate() {
         own.scratch = launch.scratch.wrapping_add((plan.tiles + plan.per_core * core as u64) as usize);
     }
-    bind(&lowered.entry, frame, launch.tensors, launch.scalars);
+    let again = launch.repeats && replay.is_complete();
+    let record = !again && replay.begin(launch.repeats);
     let poller = Poller::new(launch.poll);
     let traced = launch.invocation != 0 && trace::is_enabled();
     let begin = if traced { trace::now() } else { 0 };
@@ -130,13 +146,25 @@ pub(super) unsafe fn launch(
         buffers,
         pool,
         poller: &poller,
+        tensors: launch.tensors,
         tiles: launch.scratch,
         workspace: launch.workspace,
-        budget: BUDGET_PS,
+        budget: FIRST_BUDGET_PS,
         invocation: if traced { launch.invocation } else { 0 },
         tasks: None,
+        recording: None,
     };
-    let result = run.entry(frame);
+    let result = if again {
+        run.again(replay)
+    } else {
+        bind(&lowered.entry, frame, launch.tensors, launch.scalars);
+        run.recording = record.then_some(&mut *replay);
+        let result = run.code(None, &lowered.entry, frame);
+        if let (Ok(()), Some(replay)) = (&result, run.recording.take()) {
+            replay.complete(lowered, launch.tensors);
+        }
+        result
+    };
     if traced {
         span(names::ORCH, Track::DEVICE, launch.invocation, begin, trace::now(), 0);
         if let Some((first, last)) = run.tasks {
@@ -162,12 +190,12 @@ fn span(name: Name, track: Track, invocation: u32, begin: u64, end: u64, arg: u6
 fn bind(code: &Code, frame: &mut Frame, tensors: &[TensorArg], scalars: &[u64]) {
     // A scalar that is read before it is assigned is 0, not what the last launch left.
     frame.scalars.fill(0);
-    let (mut tensors, mut scalars) = (tensors.iter(), scalars.iter());
+    let (mut tensors, mut scalars) = ((0..).zip(tensors), scalars.iter());
     for param in &code.params {
         match *param {
             Param::Tensor(slot) => {
-                let arg = tensors.next().expect("the caller passes every tensor");
-                frame.tensors[slot as usize].set_whole(arg.data, &arg.shape);
+                let (base, arg) = tensors.next().expect("the caller passes every tensor");
+                frame.tensors[slot as usize].set_whole(arg.data, base, &arg.shape);
             }
             Param::Scalar(slot) => {
                 frame.scalars[slot as usize] = *scalars.next().expect("the caller passes every scalar");
@@ -183,6 +211,7 @@ struct Run<'a> {
     buffers: &'a mut Buffers,
     pool: &'a CorePool,
     poller: &'a Poller<'a>,
+    tensors: &'a [TensorArg],
     tiles: *mut u8,
     workspace: &'a mut dyn crate::device::Workspace,
     /// Estimated work until the next look at the clock.
@@ -191,24 +220,37 @@ struct Run<'a> {
     invocation: u32,
     /// Begin of the first task and end of the last, in ticks.
     tasks: Option<(u64, u64)>,
+    /// Where the steps are written down.
+    recording: Option<&'a mut Replay>,
 }
 
 impl Run<'_> {
-    fn entry(&mut self, frame: &mut Frame) -> Result<(), Stop> {
-        let lowered = self.lowered;
-        self.code(&lowered.entry, frame)
+    /// Takes the steps of an earlier launch.
+    fn again(&mut self, replay: &Replay) -> Result<(), Stop> {
+        let (mut step, mut operands, mut scalars) = (0, 0, 0);
+        for task in &replay.tasks {
+            let begin = self.task_begins();
+            for taken in &replay.steps[step..task.steps] {
+                self.step_again(replay, taken, operands, scalars);
+                (operands, scalars) = (taken.operands, taken.scalars);
+                self.look_around()?;
+            }
+            step = task.steps;
+            if let Some(kernel) = task.kernel {
+                self.task_ends(kernel, begin);
+            }
+        }
+        Ok(())
     }
 
-    fn code(&mut self, code: &Code, frame: &mut Frame) -> Result<(), Stop> {
+    /// Runs `code`, which is that of `kernel` or of the entry.
+    fn code(&mut self, kernel: Option<u32>, code: &Code, frame: &mut Frame) -> Result<(), Stop> {
         let mut pc = 0;
         while let Some(inst) = code.insts.get(pc) {
             pc += 1;
             match inst {
                 Inst::Step(step) => {
-                    let result = match &code.steps[*step as usize] {
-                        Step::Chain(chain) => self.chain(chain, frame),
-                        Step::MatMul(product) => self.matmul(product, frame),
-                    };
+                    let result = self.step(StepId { kernel, step: *step }, &code.steps[*step as usize], frame);
                     result.map_err(|message| Stop::Fault(code.at[pc - 1], message))?;
                     self.look_around()?;
                 }
@@ -336,7 +378,7 @@ impl Run<'_> {
                 unsafe { write_element(data.add(at * dtype.size()), dtype, bits) };
             }
         }
-        Ok(View::whole(data, &shape))
+        Ok(View::whole(data, View::CREATED, &shape))
     }
 
     /// Runs the blocks of one task in order.
@@ -349,7 +391,10 @@ impl Run<'_> {
             Frame { scalars: Vec::new(), tensors: Vec::new(), block: [0, 1] },
         );
         let mut result = Ok(());
-        let begin = if self.invocation == 0 { 0 } else { trace::now() };
+        if let Some(replay) = &mut self.recording {
+            replay.task_begins();
+        }
+        let begin = self.task_begins();
         for block in 0..blocks {
             frame.scalars.fill(0);
             for (param, arg) in code.params.iter().zip(args) {
@@ -364,17 +409,28 @@ impl Run<'_> {
                 }
             }
             frame.block = [block, blocks];
-            result = self.code(code, &mut frame);
+            result = self.code(Some(kernel), code, &mut frame);
             if result.is_err() {
                 break;
             }
         }
         self.kernels[kernel as usize] = frame;
+        self.task_ends(kernel, begin);
+        if let Some(replay) = &mut self.recording {
+            replay.task_ends(kernel);
+        }
+        result
+    }
+
+    fn task_begins(&self) -> u64 {
+        if self.invocation == 0 { 0 } else { trace::now() }
+    }
+
+    fn task_ends(&mut self, kernel: u32, begin: u64) {
         if self.invocation != 0 {
             let end = trace::now();
             self.tasks = Some((self.tasks.map_or(begin, |(first, _)| first), end));
             span(names::TASK, Track::core(0), self.invocation, begin, end, kernel.into());
         }
-        result
     }
 }

@@ -3,9 +3,12 @@
 
 use super::access::{BoxMem, plain_matrix};
 use super::frame::Frame;
+use super::poll::Poller;
+use super::replay::{Replay, StepId, Taken, product_operands};
 use super::{Buffers, CoreBuffers, Run};
-use crate::device::sim::code::{ChainStep, MatMulStep, Mem, MemUse};
+use crate::device::sim::code::{ChainStep, MatMulStep, Mem, MemUse, Step};
 use crate::device::sim::lower::lane_bits;
+use crate::device::sim::pool::CorePool;
 use crate::kernels::chain::{ChainRun, MemArg};
 use crate::kernels::matmul::{MatMulArgs, MatMut, MatRef, Rhs};
 use crate::program::Operand;
@@ -17,7 +20,7 @@ const PART_PS: u64 = 30_000_000;
 const FMA_PS: u64 = 20;
 
 /// A box that is no matrix with adjacent columns and was copied to (or will be copied from) a dense buffer.
-struct Bounced {
+pub(super) struct Bounced {
     operand: usize,
     mem: BoxMem,
     size: usize,
@@ -25,116 +28,186 @@ struct Bounced {
 }
 
 impl Run<'_> {
-    pub(super) fn chain(&mut self, step: &ChainStep, frame: &Frame) -> Result<(), String> {
+    pub(super) fn step(&mut self, id: StepId, step: &Step, frame: &Frame) -> Result<(), String> {
+        match step {
+            Step::Chain(chain) => self.chain(id, chain, frame),
+            Step::MatMul(product) => self.matmul(id, product, frame),
+        }
+    }
+
+    fn chain(&mut self, id: StepId, step: &ChainStep, frame: &Frame) -> Result<(), String> {
         let [rows, cols] = region(step.region, step.bound, frame)?;
         if rows == 0 {
             return Ok(());
         }
-        let Buffers { mems, scalars, bounce, cores } = &mut *self.buffers;
+        let Buffers { mems, scalars, bounce, bounced, cores } = &mut *self.buffers;
         mems.clear();
-        let mut bounced = Vec::new();
-        for (at, operand) in step.mems.iter().enumerate() {
+        bounced.clear();
+        for operand in &step.mems {
             let span = [if operand.extent.rows { rows } else { 1 }, if operand.extent.cols { cols } else { 1 }];
-            let (data, row_stride) = address(operand, span, frame, self.tiles, at, bounce, &mut bounced)?;
-            let row_stride = if operand.extent.rows { row_stride } else { 0 };
-            mems.push(MemArg { data, row_stride, stream: false });
+            let mut arg = address(operand, span, frame, self.tiles, mems.len(), bounce, bounced)?;
+            if !operand.extent.rows {
+                arg.row_stride = 0;
+            }
+            mems.push(arg);
         }
         scalars.clear();
         scalars.extend(step.scalars.iter().map(|scalar| lane_bits(frame.bits(scalar.value), scalar.dtype)));
-        let work = rows * cols.max(1) * u64::from(step.cost);
-        self.budget -= work as i64;
-        let parts = if self.pool.cores() == 1 && work < 200 * PART_PS { 1 } else { parts(work, rows) };
-        if parts == 1 {
-            let run = ChainRun { rows: rows as usize, cols: cols as usize, mems, scalars, scratch: cores[0].scratch };
-            // SAFETY: `address` checked every operand against the region; core 0 has its scratch.
-            unsafe { step.machine.run(&run) };
-        } else {
-            let (all, scalars, cores) = (&Shared(mems.as_slice()), &scalars[..], &Shared(cores.as_mut_ptr()));
-            let poller = self.poller;
-            let part = |part: usize, core: usize| {
-                if if core == 0 { poller.poll() } else { poller.stopped() } {
-                    return;
-                }
-                let (first, last) = (rows * part as u64 / parts, rows * (part as u64 + 1) / parts);
-                // SAFETY: one thread at a time runs as `core`, so its buffers are not shared.
-                let own: &mut CoreBuffers = unsafe { &mut *cores.get().add(core) };
-                own.mems.clear();
-                own.mems.extend(
-                    all.get()
-                        .iter()
-                        .map(|mem| MemArg { data: mem.data.wrapping_offset(first as isize * mem.row_stride), ..*mem }),
-                );
-                let run = ChainRun {
-                    rows: (last - first) as usize,
-                    cols: cols as usize,
-                    mems: &own.mems,
-                    scalars,
-                    scratch: own.scratch,
-                };
-                // SAFETY: the part is a range of rows of a checked region; parts write different rows.
-                unsafe { step.machine.run(&run) };
-            };
-            self.pool.run_watched(parts as usize, &part, &mut || {
-                poller.poll();
-            });
+        let extents = [rows, cols, 0];
+        if let Some(replay) = &mut self.recording {
+            let bases = (self.tensors, self.tiles);
+            match bounced.is_empty() {
+                true => replay.step(id, extents, step.mems.iter(), mems, scalars, &frame.tensors, bases),
+                false => replay.give_up(),
+            }
         }
-        finish(&bounced, &self.buffers.bounce);
+        self.budget -= Crew { pool: self.pool, poller: self.poller, cores }.chain(step, extents, mems, scalars);
+        finish(bounced, bounce);
         Ok(())
     }
 
-    pub(super) fn matmul(&mut self, step: &MatMulStep, frame: &Frame) -> Result<(), String> {
+    fn matmul(&mut self, id: StepId, step: &MatMulStep, frame: &Frame) -> Result<(), String> {
         let [bound_m, bound_n, bound_k] = step.bound;
         let [m, n] = region(step.region, [bound_m, bound_n], frame)?;
         let [k, _] = region([step.k, Operand::Int(1)], [bound_k, 1], frame)?;
         if m == 0 || n == 0 {
             return Ok(());
         }
-        let mut bounced = Vec::new();
-        let Buffers { bounce, cores, .. } = &mut *self.buffers;
-        let mut operand =
-            |at: usize, operand: &MemUse, span| address(operand, span, frame, self.tiles, at, bounce, &mut bounced);
-        let a = operand(0, &step.a, [m, k])?;
-        let b = operand(1, &step.b, [k, n])?;
-        let c = operand(2, &step.c, [m, n])?;
-        let acc = step.acc.as_ref().map(|acc| operand(3, acc, [m, n])).transpose()?;
-        let work = m * n * k.max(1) * FMA_PS;
-        self.budget -= work as i64;
-        // Columns are cut first: each part then reads its own part of the right operand, which is the large one.
-        let (m_step, n_step) = (step.kernel.m_step() as u64, step.kernel.n_step() as u64);
-        let by_rows = m / m_step > n / n_step;
-        let (length, grain) = if by_rows { (m, m_step) } else { (n, n_step) };
-        let blocks = length.div_ceil(grain);
-        let parts = if self.pool.cores() == 1 && work < 200 * PART_PS { 1 } else { parts(work, blocks) };
-        let (a_size, c_size) = (step.a.dtype.size() as isize, step.c.dtype.size() as isize);
-        let acc_size = step.acc.as_ref().map_or(4, |acc| acc.dtype.size() as isize);
-        let addresses = Shared((a, b, c, acc, cores.as_ptr()));
+        let Buffers { mems, bounce, bounced, cores, .. } = &mut *self.buffers;
+        mems.clear();
+        bounced.clear();
+        for (operand, span) in product_operands(step).zip([[m, k], [k, n], [m, n], [m, n]]) {
+            mems.push(address(operand, span, frame, self.tiles, mems.len(), bounce, bounced)?);
+        }
+        let extents = [m, n, k];
+        if let Some(replay) = &mut self.recording {
+            let bases = (self.tensors, self.tiles);
+            match bounced.is_empty() {
+                true => replay.step(id, extents, product_operands(step), mems, &[], &frame.tensors, bases),
+                false => replay.give_up(),
+            }
+        }
+        self.budget -= Crew { pool: self.pool, poller: self.poller, cores }.matmul(step, extents, mems);
+        finish(bounced, bounce);
+        Ok(())
+    }
+
+    /// Takes a step that an earlier launch took, whose operands and scalars begin there in the lists of
+    /// `replay`.
+    #[inline]
+    pub(super) fn step_again(&mut self, replay: &Replay, taken: &Taken, operands: usize, scalars: usize) {
+        let Buffers { mems, cores, .. } = &mut *self.buffers;
+        let places = &replay.operands[operands..taken.operands];
+        mems.clear();
+        mems.extend(places.iter().map(|place| place.address(self.tensors, self.tiles)));
+        let mut crew = Crew { pool: self.pool, poller: self.poller, cores };
+        self.budget -= match taken.id.of(self.lowered) {
+            Step::Chain(chain) => crew.chain(chain, taken.extents, mems, &replay.scalars[scalars..taken.scalars]),
+            Step::MatMul(product) => crew.matmul(product, taken.extents, mems),
+        };
+    }
+}
+
+/// The cores at work on one step.
+struct Crew<'a, 'p> {
+    pool: &'a CorePool,
+    poller: &'a Poller<'p>,
+    cores: &'a mut [CoreBuffers],
+}
+
+impl Crew<'_, '_> {
+    /// Runs a chain over a region whose operands were checked against it; gives its work.
+    #[inline]
+    fn chain(&mut self, step: &ChainStep, [rows, cols, _]: [u64; 3], mems: &[MemArg], scalars: &[u32]) -> i64 {
+        let work = rows * cols.max(1) * u64::from(step.cost);
+        let parts = self.parts(work, rows);
+        if parts == 1 {
+            let scratch = self.cores[0].scratch;
+            let run = ChainRun { rows: rows as usize, cols: cols as usize, mems, scalars, scratch };
+            // SAFETY: the caller checked every operand against the region; core 0 has its scratch.
+            unsafe { step.machine.run(&run) };
+        } else {
+            self.chain_in_parts(step, [rows, cols], parts, mems, scalars);
+        }
+        work as i64
+    }
+
+    fn chain_in_parts(
+        &mut self,
+        step: &ChainStep,
+        [rows, cols]: [u64; 2],
+        parts: u64,
+        mems: &[MemArg],
+        scalars: &[u32],
+    ) {
+        let (all, cores) = (&Shared(mems), &Shared(self.cores.as_mut_ptr()));
         let poller = self.poller;
         let part = |part: usize, core: usize| {
             if if core == 0 { poller.poll() } else { poller.stopped() } {
                 return;
             }
-            let (a, b, c, acc, cores) = *addresses.get();
+            let (first, last) = (rows * part as u64 / parts, rows * (part as u64 + 1) / parts);
+            // SAFETY: one thread at a time runs as `core`, so its buffers are not shared.
+            let own: &mut CoreBuffers = unsafe { &mut *cores.get().add(core) };
+            let advanced =
+                |mem: &MemArg| MemArg { data: mem.data.wrapping_offset(first as isize * mem.row_stride), ..*mem };
+            own.mems.clear();
+            own.mems.extend(all.get().iter().map(advanced));
+            let run = ChainRun {
+                rows: (last - first) as usize,
+                cols: cols as usize,
+                mems: &own.mems,
+                scalars,
+                scratch: own.scratch,
+            };
+            // SAFETY: the part is a range of rows of a checked region; parts write different rows.
+            unsafe { step.machine.run(&run) };
+        };
+        self.pool.run_watched(parts as usize, &part, &mut || {
+            poller.poll();
+        });
+    }
+
+    /// Runs a matrix product whose operands were checked against its extents; gives its work.
+    #[inline]
+    fn matmul(&mut self, step: &MatMulStep, [m, n, k]: [u64; 3], mems: &[MemArg]) -> i64 {
+        let work = m * n * k.max(1) * FMA_PS;
+        // Columns are cut first: each part then reads its own part of the right operand, which is the large one.
+        let (m_step, n_step) = (step.kernel.m_step() as u64, step.kernel.n_step() as u64);
+        let by_rows = m / m_step > n / n_step;
+        let (length, grain) = if by_rows { (m, m_step) } else { (n, n_step) };
+        let blocks = length.div_ceil(grain);
+        let parts = self.parts(work, blocks);
+        let sizes = [&step.a, &step.b, &step.c, step.acc.as_ref().unwrap_or(&step.c)];
+        let sizes = sizes.map(|operand| operand.dtype.size() as isize);
+        let addresses = Shared((mems, self.cores.as_ptr()));
+        let poller = self.poller;
+        let part = |part: usize, core: usize| {
+            if if core == 0 { poller.poll() } else { poller.stopped() } {
+                return;
+            }
+            let (mems, cores) = *addresses.get();
             let first = (blocks * part as u64 / parts * grain).min(length) as isize;
             let last = (blocks * (part as u64 + 1) / parts * grain).min(length) as isize;
             let (row, col) = if by_rows { (first, 0) } else { (0, first) };
-            let place = |(data, stride): (*mut u8, isize), row: isize, col: isize, size: isize| MatRef {
-                data: data.wrapping_offset(row * stride + col * size),
-                row_stride: stride,
+            let place = |operand: usize, row: isize, col: isize| {
+                let MemArg { data, row_stride, .. } = mems[operand];
+                MatRef { data: data.wrapping_offset(row * row_stride + col * sizes[operand]), row_stride }
             };
-            let target = place(c, row, col, c_size);
+            let target = place(2, row, col);
             let args = MatMulArgs {
                 m: if by_rows { (last - first) as usize } else { m as usize },
                 n: if by_rows { n as usize } else { (last - first) as usize },
                 k: k as usize,
-                a: place(a, row, 0, a_size),
-                b: Rhs::Plain(place(b, 0, col, a_size)),
+                a: place(0, row, 0),
+                b: Rhs::Plain(place(1, 0, col)),
                 c: MatMut { data: target.data.cast_mut(), row_stride: target.row_stride },
-                acc: acc.map(|acc| place(acc, row, col, acc_size)),
+                acc: step.acc.as_ref().map(|_| place(3, row, col)),
                 bias: None,
                 // SAFETY: `core` is below the number of cores.
                 scratch: unsafe { (*cores.add(core)).scratch },
             };
-            // SAFETY: `address` checked every operand; parts write different blocks of `c`.
+            // SAFETY: the caller checked every operand; parts write different blocks of `c`.
             unsafe { step.kernel.run(&args) };
         };
         if parts == 1 {
@@ -144,8 +217,16 @@ impl Run<'_> {
                 poller.poll();
             });
         }
-        finish(&bounced, &self.buffers.bounce);
-        Ok(())
+        work as i64
+    }
+
+    /// How many parts to make of `work` that can be cut into at most `most`. On one core only so that it can be
+    /// interrupted.
+    fn parts(&self, work: u64, most: u64) -> u64 {
+        if work < 2 * PART_PS || self.pool.cores() == 1 && work < 200 * PART_PS {
+            return 1;
+        }
+        (work / PART_PS).clamp(1, most.max(1))
     }
 }
 
@@ -159,11 +240,6 @@ impl<T> Shared<T> {
     fn get(&self) -> &T {
         &self.0
     }
-}
-
-/// How many parts to make of `work` that can be cut into at most `most`.
-fn parts(work: u64, most: u64) -> u64 {
-    (work / PART_PS).clamp(1, most.max(1))
 }
 
 /// The extents of a region now, checked against what the tiles have room for.
@@ -189,17 +265,18 @@ fn address(
     at: usize,
     bounce: &mut Vec<Vec<u64>>,
     bounced: &mut Vec<Bounced>,
-) -> Result<(*mut u8, isize), String> {
+) -> Result<MemArg, String> {
+    let arg = |(data, row_stride)| MemArg { data, row_stride, stream: false };
     match &operand.mem {
-        Mem::Tile(tile) => Ok((tiles.wrapping_add(tile.home as usize), tile.row_stride as isize)),
+        Mem::Tile(tile) => Ok(arg((tiles.wrapping_add(tile.home as usize), tile.row_stride as isize))),
         Mem::Box(spec) => {
             if let Some(found) = plain_matrix(spec, frame, span[0], span[1]) {
-                return Ok(found);
+                return Ok(arg(found));
             }
             let size = operand.dtype.size();
             let mem = BoxMem::evaluate(spec, frame, span[0], span[1])?;
             if let Some(stride) = mem.row_stride(size) {
-                return Ok((mem.data, stride));
+                return Ok(arg((mem.data, stride)));
             }
             let row = span[1] as usize * size;
             let words = (span[0] as usize * row).div_ceil(8);
@@ -214,7 +291,7 @@ fn address(
                 unsafe { mem.copy_dense(dense, size, true) };
             }
             bounced.push(Bounced { operand: at, mem, size, write: operand.write });
-            Ok((dense, row as isize))
+            Ok(arg((dense, row as isize)))
         }
     }
 }
