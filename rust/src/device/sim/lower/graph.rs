@@ -6,7 +6,7 @@
 
 use crate::device::sim::code::BoxSpec;
 use crate::dtype::DType;
-use crate::program::{Arg, Family, Function, Loc, OpCode, Operand, Place, Rounding, Stmt, StmtKind, TileOp};
+use crate::program::{Arg, Function, Loc, OpCode, Operand, Place, Rounding, Stmt, StmtKind, TileOp};
 
 pub(super) type NodeId = usize;
 
@@ -152,8 +152,8 @@ impl<'a> Builder<'a> {
             let dtype = self.function.tensors[tensor as usize].dtype;
             BoxSpec { tensor, dtype, offsets: offsets.to_vec(), extents: extents.to_vec() }
         };
-        let node_op = match op.op.family() {
-            Family::Move => {
+        let node_op = match op.op {
+            OpCode::Move => {
                 let out = op.out.expect("verified: a move has a result");
                 let (to, from) = (self.function.tiles[out as usize], self.function.tiles[inputs[0] as usize]);
                 if (to.rows, to.cols) == (from.rows, from.cols) {
@@ -164,15 +164,16 @@ impl<'a> Builder<'a> {
                 // Another physical size has another row stride, so the value is really copied.
                 NodeOp::Cast(Rounding::None)
             }
-            Family::Load => NodeOp::Load(boxed(&scalars)),
-            Family::Store => NodeOp::Store(boxed(&scalars)),
-            Family::Fill => NodeOp::Fill,
-            Family::Undef => NodeOp::Undef,
-            Family::Cast => NodeOp::Cast(op.mode.unwrap_or(Rounding::None)),
-            Family::Unary => NodeOp::Unary(op.op),
-            Family::Binary => NodeOp::Binary(op.op),
-            Family::RowReduce => NodeOp::RowReduce(op.op),
-            Family::MatMul(acc) => NodeOp::MatMul { acc },
+            OpCode::Load => NodeOp::Load(boxed(&scalars)),
+            OpCode::Store => NodeOp::Store(boxed(&scalars)),
+            OpCode::Fill => NodeOp::Fill,
+            OpCode::Undef => NodeOp::Undef,
+            OpCode::Cast => NodeOp::Cast(op.mode.unwrap_or(Rounding::None)),
+            OpCode::RowSum | OpCode::RowMax | OpCode::RowMin => NodeOp::RowReduce(op.op),
+            OpCode::MatMul => NodeOp::MatMul { acc: false },
+            OpCode::MatMulAcc => NodeOp::MatMul { acc: true },
+            op if inputs.len() + scalars.len() == 1 => NodeOp::Unary(op),
+            op => NodeOp::Binary(op),
         };
         let scalar = match node_op {
             NodeOp::Load(_) | NodeOp::Store(_) => None,

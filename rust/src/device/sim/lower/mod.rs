@@ -22,7 +22,7 @@ use super::code::{Code, Inst, Param, Source, Step};
 use crate::device::DeviceError;
 use crate::kernels::Isa;
 use crate::program::{
-    FnParam, Function, Loc, Operand, Program, ProgramError, ScalarOp, ScalarRule, ScalarType, Stmt, StmtKind,
+    FnParam, Function, Loc, OpCode, Operand, Program, ProgramError, ScalarOp, ScalarRule, ScalarType, Stmt, StmtKind,
 };
 use alias::Alias;
 use emit::Emitter;
@@ -65,6 +65,7 @@ fn unsupported(at: Loc, message: String) -> DeviceError {
 }
 
 fn function(function: &Function, alias: &Alias, isa: Isa) -> Result<Code, DeviceError> {
+    supported(function)?;
     let mut lowering = Lowering {
         function,
         alias,
@@ -103,6 +104,44 @@ fn function(function: &Function, alias: &Alias, isa: Isa) -> Result<Code, Device
         steps,
         tile_bytes,
     })
+}
+
+/// Refuses operations that this chip has no code for.
+fn supported(function: &Function) -> Result<(), DeviceError> {
+    use OpCode::*;
+    let mut missing = None;
+    alias::walk(&function.body, &mut |stmt| {
+        let StmtKind::Tile(op) = &stmt.kind else { return };
+        let known = matches!(
+            op.op,
+            Load | Store
+                | Move
+                | Fill
+                | Undef
+                | Cast
+                | Add
+                | Sub
+                | Mul
+                | Div
+                | Maximum
+                | Minimum
+                | Exp
+                | Recip
+                | Relu
+                | Neg
+                | Abs
+                | Sqrt
+                | RowSum
+                | RowMax
+                | RowMin
+                | MatMul
+                | MatMulAcc
+        );
+        if !known && missing.is_none() {
+            missing = Some((stmt.at, op.op));
+        }
+    });
+    missing.map_or(Ok(()), |(at, op)| Err(unsupported(at, op.name().to_owned())))
 }
 
 struct Lowering<'a> {
