@@ -160,7 +160,8 @@ def _pad(stmt: OpStmt, text: Text) -> str:
 
 def _reinterpret(stmt: OpStmt, text: Text) -> str:
     source, out = stmt.args[0], stmt.out
-    assert isinstance(source, Var) and isinstance(out, Var)
+    assert isinstance(source, Var)
+    assert isinstance(out, Var)
     shape = f", shape={text(out.type.shape)}" if out.type.shape[:-1] != source.type.shape[:-1] else ""
     return f"pl.reinterpret_view({text(source)}, pl.{out.type.dtype}{shape})"
 
