@@ -18,7 +18,8 @@ NATIVE: Final[dict[DataType, tuple[DataType, ...]]] = {
     INT8: (FP16,),
     UINT8: (FP16,),
 }
-"""What the 910B converts in one step. FP32 and INT32 stand first: of two shortest chains the one that loses less wins."""
+"""What the 910B converts in one step. FP32 and INT32 stand first: of two chains of equal length the one that loses less
+wins."""
 
 
 def chain(source: DataType, target: DataType) -> tuple[DataType, ...] | None:

@@ -74,7 +74,8 @@ def fillpad_expand(call: BoundCall) -> Value:
     if shape[1:-1] != old.shape[1:-1]:
         call.builder.fail(
             "unsupported",
-            f"{call.form.spelling}: only the outermost axis and the last one can grow, {list(old.shape)} to {list(shape)}",
+            f"{call.form.spelling}: only the outermost axis and the last one can grow, not {list(old.shape)} to "
+            f"{list(shape)}",
             call.node_of(1),
             "reshape it to two axes first",
         )
