@@ -60,7 +60,7 @@ impl Bench {
 
     fn run(&mut self) {
         let scratch = self.scratch.start();
-        let run = ChainRun { rows: self.rows, cols: self.cols, mems: black_box(&self.mems), scalars: &[], scratch };
+        let run = ChainRun { rows: self.rows, cols: self.cols, first: [0; 2], mems: black_box(&self.mems), scalars: &[], scratch };
         // SAFETY: `new` was given memory for the region.
         unsafe { self.machine.run(&run) };
     }

@@ -62,6 +62,13 @@ fn select(mask: Quad, a: Quad, b: Quad) -> Quad {
     quad::or(quad::and(mask, a), quad::and_not(mask, b))
 }
 
+/// `a > b` of unsigned integers.
+#[inline(always)]
+fn gt_u(a: Quad, b: Quad) -> Quad {
+    let sign = quad::new([1 << 31; 4]);
+    quad::gt_i(quad::xor(a, sign), quad::xor(b, sign))
+}
+
 /// `a * b + c`, rounded once, without an instruction for it and without a call.
 ///
 /// The product is exact in binary64, so only the sum is rounded twice: to 53 bits and to 24. That differs from rounding once
@@ -133,6 +140,10 @@ impl Simd for Generic {
     unsafe fn keep(part: usize, v: V, rest: V) -> V {
         let (v, rest) = (v.lanes(), rest.lanes());
         V::new(std::array::from_fn(|i| if i < part { v[i] } else { rest[i] }))
+    }
+    #[inline(always)]
+    unsafe fn iota() -> V {
+        V(quad::new([0, 1, 2, 3]), quad::new([4, 5, 6, 7]))
     }
     #[inline(always)]
     unsafe fn splat(bits: u32) -> V {
@@ -352,6 +363,10 @@ impl Simd for Generic {
         zip(a, b, quad::lt_f)
     }
     #[inline(always)]
+    unsafe fn le_f(a: V, b: V) -> V {
+        zip(a, b, quad::le_f)
+    }
+    #[inline(always)]
     unsafe fn eq_f(a: V, b: V) -> V {
         zip(a, b, quad::eq_f)
     }
@@ -362,6 +377,22 @@ impl Simd for Generic {
     #[inline(always)]
     unsafe fn eq_i(a: V, b: V) -> V {
         zip(a, b, quad::eq_i)
+    }
+    #[inline(always)]
+    unsafe fn gt_i(a: V, b: V) -> V {
+        zip(a, b, quad::gt_i)
+    }
+    #[inline(always)]
+    unsafe fn gt_u(a: V, b: V) -> V {
+        zip(a, b, gt_u)
+    }
+    #[inline(always)]
+    unsafe fn truth(m: V) -> V {
+        map(m, |m| quad::and(m, quad::new([1; 4])))
+    }
+    #[inline(always)]
+    unsafe fn falsehood(m: V) -> V {
+        map(m, |m| quad::add_i(m, quad::new([1; 4])))
     }
     #[inline(always)]
     unsafe fn select(m: V, a: V, b: V) -> V {
@@ -414,6 +445,26 @@ impl Simd for Generic {
         zip(a, b, |a, b| select(quad::gt_i(a, b), b, a))
     }
     #[inline(always)]
+    unsafe fn max_u(a: V, b: V) -> V {
+        zip(a, b, |a, b| select(gt_u(a, b), a, b))
+    }
+    #[inline(always)]
+    unsafe fn min_u(a: V, b: V) -> V {
+        zip(a, b, |a, b| select(gt_u(a, b), b, a))
+    }
+    #[inline(never)]
+    unsafe fn shl_v(a: V, n: V) -> V {
+        zip_lanes(a, n, |a, n| a.checked_shl(n).unwrap_or(0))
+    }
+    #[inline(never)]
+    unsafe fn shr_v(a: V, n: V) -> V {
+        zip_lanes(a, n, |a, n| a.checked_shr(n).unwrap_or(0))
+    }
+    #[inline(never)]
+    unsafe fn sra_v(a: V, n: V) -> V {
+        zip_lanes(a, n, |a, n| ((a as i32) >> n.min(31)) as u32)
+    }
+    #[inline(always)]
     unsafe fn shl<const K: i32>(a: V) -> V {
         map(a, quad::shl::<K>)
     }
@@ -424,6 +475,14 @@ impl Simd for Generic {
     #[inline(always)]
     unsafe fn i32_to_f32(a: V) -> V {
         map(a, quad::i32_to_f32)
+    }
+    #[inline(never)]
+    unsafe fn u32_to_f32(a: V) -> V {
+        map_lanes(a, |a| (a as f32).to_bits())
+    }
+    #[inline(never)]
+    unsafe fn f32_to_u32_raw(a: V) -> V {
+        map_lanes(a, |a| f32::from_bits(a) as u32)
     }
     #[inline(always)]
     unsafe fn f32_to_i32_raw(a: V) -> V {

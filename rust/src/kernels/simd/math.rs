@@ -72,12 +72,13 @@ pub(crate) unsafe fn exp_f<S: Simd>(x: S::V) -> S::V {
     }
 }
 
-/// binary32 to signed integer: rounds as asked, saturates, NaN becomes 0.
+/// An integral number by the given rounding; for `Odd` the floor.
 #[inline(always)]
-pub(crate) unsafe fn f32_to_i32<S: Simd>(rounding: Rounding, x: S::V) -> S::V {
+unsafe fn integral<S: Simd>(rounding: Rounding, x: S::V) -> S::V {
     // SAFETY: the caller vouches for the instruction set.
     unsafe {
-        let integral = match rounding {
+        match rounding {
+            // Conversions do it themselves.
             Rounding::None | Rounding::Trunc => x,
             Rounding::Rint => S::round_even_f(x),
             Rounding::Floor | Rounding::Odd => S::floor_f(x),
@@ -91,7 +92,37 @@ pub(crate) unsafe fn f32_to_i32<S: Simd>(rounding: Rounding, x: S::V) -> S::V {
                 let away = S::add_f(toward_zero, one);
                 S::select(S::lt_f(distance, S::splat(0.5f32.to_bits())), toward_zero, away)
             }
-        };
+        }
+    }
+}
+
+/// binary32 to unsigned integer: rounds as asked, saturates, NaN becomes 0.
+#[inline(always)]
+pub(crate) unsafe fn f32_to_u32<S: Simd>(rounding: Rounding, x: S::V) -> S::V {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe {
+        let zero = S::splat(0);
+        let integral = integral::<S>(rounding, x);
+        // A negative number and NaN become 0; `relu_f` lets a NaN pass.
+        let positive = S::lt_f(zero, integral);
+        let result = S::f32_to_u32_raw(S::select(positive, integral, zero));
+        if rounding == Rounding::Odd {
+            // The odd one of the two neighbours is the floor with its lowest bit set; 0 is the floor of a fraction.
+            let exact = S::or_m(S::eq_f(integral, x), S::lt_f(x, zero));
+            let result = S::select(exact, result, S::or(result, S::splat(1)));
+            S::select(S::unordered_f(x, x), zero, result)
+        } else {
+            result
+        }
+    }
+}
+
+/// binary32 to signed integer: rounds as asked, saturates, NaN becomes 0.
+#[inline(always)]
+pub(crate) unsafe fn f32_to_i32<S: Simd>(rounding: Rounding, x: S::V) -> S::V {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe {
+        let integral = integral::<S>(rounding, x);
         let result = S::f32_to_i32_raw(integral);
         let result = if rounding == Rounding::Odd {
             // The odd one of the two neighbours is the floor with its lowest bit set.
@@ -103,4 +134,38 @@ pub(crate) unsafe fn f32_to_i32<S: Simd>(rounding: Rounding, x: S::V) -> S::V {
         let result = S::select(too_large, S::splat(i32::MAX as u32), result);
         S::select(S::unordered_f(x, x), S::splat(0), result)
     }
+}
+
+/// `f` of each lane, in binary64.
+#[inline(always)]
+unsafe fn each_f64<S: Simd>(x: S::V, f: impl Fn(f64) -> f64) -> S::V {
+    let mut lanes = [0f32; 16];
+    let place = lanes.as_mut_ptr().cast();
+    // SAFETY: the caller vouches for the instruction set; a vector has at most 16 lanes.
+    unsafe {
+        S::store(place, x);
+        lanes.iter_mut().take(S::LANES).for_each(|x| *x = f(f64::from(*x)) as f32);
+        S::load(place)
+    }
+}
+
+/// Natural logarithm.
+#[inline(always)]
+pub(crate) unsafe fn log_f<S: Simd>(x: S::V) -> S::V {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe { each_f64::<S>(x, f64::ln) }
+}
+
+/// Sine.
+#[inline(always)]
+pub(crate) unsafe fn sin_f<S: Simd>(x: S::V) -> S::V {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe { each_f64::<S>(x, f64::sin) }
+}
+
+/// Cosine.
+#[inline(always)]
+pub(crate) unsafe fn cos_f<S: Simd>(x: S::V) -> S::V {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe { each_f64::<S>(x, f64::cos) }
 }

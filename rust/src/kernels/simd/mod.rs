@@ -22,7 +22,7 @@ pub(crate) use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx512::Avx512;
 pub(crate) use generic::Generic;
-pub(crate) use math::{abs_i, exp_f, f32_to_i32, max_f, min_f, neg_f, neg_i};
+pub(crate) use math::{abs_i, cos_f, exp_f, f32_to_i32, f32_to_u32, log_f, max_f, min_f, neg_f, neg_i, sin_f};
 
 /// One implementation of vectors.
 ///
@@ -49,6 +49,8 @@ pub(crate) trait Simd: Copy {
     /// `v` in the lanes of `part`, `rest` in the others.
     unsafe fn keep(part: Self::Part, v: Self::V, rest: Self::V) -> Self::V;
 
+    /// The number of each lane: 0, 1, 2, ...
+    unsafe fn iota() -> Self::V;
     /// `bits` in every lane.
     unsafe fn splat(bits: u32) -> Self::V;
     /// The lowest lane.
@@ -137,12 +139,22 @@ pub(crate) trait Simd: Copy {
 
     /// `a < b`.
     unsafe fn lt_f(a: Self::V, b: Self::V) -> Self::M;
+    /// `a <= b`.
+    unsafe fn le_f(a: Self::V, b: Self::V) -> Self::M;
     /// `a == b`.
     unsafe fn eq_f(a: Self::V, b: Self::V) -> Self::M;
     /// Whether `a` or `b` is NaN.
     unsafe fn unordered_f(a: Self::V, b: Self::V) -> Self::M;
     /// `a == b` of integers.
     unsafe fn eq_i(a: Self::V, b: Self::V) -> Self::M;
+    /// `a > b` of signed integers.
+    unsafe fn gt_i(a: Self::V, b: Self::V) -> Self::M;
+    /// `a > b` of unsigned integers.
+    unsafe fn gt_u(a: Self::V, b: Self::V) -> Self::M;
+    /// The integer 1 where true, 0 elsewhere.
+    unsafe fn truth(m: Self::M) -> Self::V;
+    /// The integer 0 where true, 1 elsewhere.
+    unsafe fn falsehood(m: Self::M) -> Self::V;
     /// `a` where true, `b` elsewhere.
     unsafe fn select(m: Self::M, a: Self::V, b: Self::V) -> Self::V;
     /// Whether any lane is true.
@@ -161,12 +173,24 @@ pub(crate) trait Simd: Copy {
     unsafe fn div_i(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn max_i(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn min_i(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn max_u(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn min_u(a: Self::V, b: Self::V) -> Self::V;
+    /// Logical shift left by each lane of `n`, unsigned: 0 from 32 on.
+    unsafe fn shl_v(a: Self::V, n: Self::V) -> Self::V;
+    /// Logical shift right by each lane of `n`, unsigned: 0 from 32 on.
+    unsafe fn shr_v(a: Self::V, n: Self::V) -> Self::V;
+    /// Arithmetic shift right by each lane of `n`, unsigned: the sign from 32 on.
+    unsafe fn sra_v(a: Self::V, n: Self::V) -> Self::V;
     /// Logical shift left.
     unsafe fn shl<const K: i32>(a: Self::V) -> Self::V;
     /// Arithmetic shift right.
     unsafe fn sra<const K: i32>(a: Self::V) -> Self::V;
     /// Signed integer to binary32, nearest even.
     unsafe fn i32_to_f32(a: Self::V) -> Self::V;
+    /// Unsigned integer to binary32, nearest even.
+    unsafe fn u32_to_f32(a: Self::V) -> Self::V;
+    /// Integral binary32, at least +0, to unsigned integer; `u32::MAX` where it does not fit, anything for NaN.
+    unsafe fn f32_to_u32_raw(a: Self::V) -> Self::V;
     /// Integral binary32 to signed integer; `i32::MIN` where it does not fit and for NaN.
     unsafe fn f32_to_i32_raw(a: Self::V) -> Self::V;
 }

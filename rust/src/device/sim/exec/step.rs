@@ -45,7 +45,7 @@ impl Run<'_> {
         self.budget -= work as i64;
         let parts = if self.pool.cores() == 1 && work < 200 * PART_PS { 1 } else { parts(work, rows) };
         if parts == 1 {
-            let run = ChainRun { rows: rows as usize, cols: cols as usize, mems, scalars, scratch: cores[0].scratch };
+            let run = ChainRun { rows: rows as usize, cols: cols as usize, first: [0; 2], mems, scalars, scratch: cores[0].scratch };
             // SAFETY: `address` checked every operand against the region; core 0 has its scratch.
             unsafe { step.machine.run(&run) };
         } else {
@@ -67,6 +67,7 @@ impl Run<'_> {
                 let run = ChainRun {
                     rows: (last - first) as usize,
                     cols: cols as usize,
+                    first: [first as u32, 0],
                     mems: &own.mems,
                     scalars,
                     scratch: own.scratch,

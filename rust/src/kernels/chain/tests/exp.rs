@@ -10,7 +10,7 @@ fn exp(inputs: &[f32], isa: Isa) -> Vec<f32> {
     for (col, x) in inputs.iter().enumerate() {
         operands[0].set(0, col, x.to_bits());
     }
-    let mut case = Case { rows: 1, cols: inputs.len(), operands, scalars: vec![] };
+    let mut case = Case { rows: 1, cols: inputs.len(), first: [0; 2], operands, scalars: vec![] };
     case.run(&chain(&[DType::F32; 2], &body), isa);
     (0..inputs.len()).map(|col| f32::from_bits(case.operands[1].get(0, col))).collect()
 }
@@ -34,7 +34,7 @@ fn largest_error(bits: impl Iterator<Item = u32>, isa: Isa) -> f64 {
     inputs.iter().zip(results).map(|(&x, y)| error(x, y)).fold(0.0, f64::max)
 }
 
-/// The polynomial is good for 0.9; the limit is what the instruction promises.
+/// What the instruction promises; the worst over all numbers is 1.02.
 const LIMIT: f64 = 2.0;
 
 #[test]

@@ -74,6 +74,8 @@ impl Operand {
 struct Case {
     rows: usize,
     cols: usize,
+    /// Index of the first row and column.
+    first: [u32; 2],
     operands: Vec<Operand>,
     scalars: Vec<u32>,
 }
@@ -95,7 +97,14 @@ impl Case {
                 stream: true,
             })
             .collect();
-        let run = ChainRun { rows: self.rows, cols: self.cols, mems: &mems, scalars: &self.scalars, scratch: start };
+        let run = ChainRun {
+            rows: self.rows,
+            cols: self.cols,
+            first: self.first,
+            mems: &mems,
+            scalars: &self.scalars,
+            scratch: start,
+        };
         // SAFETY: every operand has `rows` rows of `cols` elements, the scratch memory is aligned and long enough.
         unsafe { machine.run(&run) };
     }
