@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from typing import Final
 
 from pypto.language.dtypes import BF16, FP16, FP32, INT8, INT16, INT32, INT64, UINT8, DataType
@@ -36,9 +35,10 @@ def chain(source: DataType, target: DataType) -> tuple[DataType, ...] | None:
     return seen.get(target)
 
 
-def reachable(source: DataType) -> Iterator[DataType]:
-    """The types that `source` converts to."""
-    return (target for target in NATIVE if target is not source and chain(source, target) is not None)
+def reachable(source: DataType) -> list[DataType]:
+    """The types that `source` converts to, by name."""
+    found = [target for target in NATIVE if target is not source and chain(source, target) is not None]
+    return sorted(found, key=lambda target: target.name)
 
 
 def element(value: float, dtype: DataType) -> float:

@@ -163,7 +163,7 @@ def bitwise(call: BoundCall) -> Value:
     a, b = pair(call, 0, 1)
     a, b = promoted(call, _integers(call, a, 0), _integers(call, b, 1))
     same_shape(call, a, b)
-    return result(call, _PLAIN[call.form.op.core[0]], like(a.tile), (a, b))
+    return result(call, _PLAIN.get(call.form.op.core[0], call.form.op.core[0]), like(a.tile), (a, b))
 
 
 def bitwise_scalar(call: BoundCall) -> Value:
@@ -189,6 +189,8 @@ def unary(call: BoundCall) -> Value:
     """`op(x)` of numbers."""
     in_kernel(call)
     tile = numbers(call, tile_at(call, 0))
+    if call.form.op.name in ("abs", "relu") and not tile.type.dtype.is_signed:
+        return tile
     return result(call, call.form.op.name, like(tile.tile), (tile,))
 
 

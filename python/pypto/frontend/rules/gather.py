@@ -224,16 +224,17 @@ def gather_compare(call: BoundCall) -> Value:
 def rows_of(call: BoundCall, numbers: Var, width: int, start: Expr, wanted: int, node_position: int) -> Var:
     """Element numbers of `wanted` columns from `start` on, of each row that `numbers` names, in rows of `width`."""
     count = numbers.tile.physical
-    if 1 not in count:
+    if 1 not in count and not numbers.tile.is_full:
         call.builder.fail(
             "type",
-            f"{call.form.spelling}: row numbers are one row or one column, got {list(numbers.tile.shape)}",
+            f"{call.form.spelling}: partly valid row numbers are one row or one column, got "
+            f"{list(numbers.tile.shape)}",
             call.node_of(node_position),
             "one number for each row of the result",
         )
     rows = count[0] * count[1]
     region = validity.require_rows(call, numbers.tile.shape, numbers.tile.valid)
-    valid: Dim = region[1] if count[0] == 1 else region[0]
+    valid: Dim = rows if numbers.tile.is_full else region[1] if count[0] == 1 else region[0]
     column = TileType((rows, 1), INT32, (valid, 1))
     if numbers.tile.shape != column.shape:
         numbers = result(call, "reshape", column, (numbers, (index(rows), index(1))))
