@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeAlias, final
 import torch
 
 __all__ = [
+    "MAX_CORES",
     "Buffer",
     "DeviceTensor",
     "MemoryReport",
@@ -23,6 +24,8 @@ __all__ = [
 ]
 
 __version__: str
+MAX_CORES: int
+"""The most cores that a simulated chip can have."""
 
 _Span: TypeAlias = tuple[int, int, int, str, int, int, int, str | None, int | None, bool]
 """`(tid, inv, depth, name, ts, dur, arg, attribute, core, is_device)`; `ts` and `dur` in ns of the monotonic clock."""
@@ -332,11 +335,14 @@ class Worker:
             has_return: Whether there are return-style calls.
         """
 
-    def close(self, *, stop: bool = False) -> list[str]:
-        """Closes the device and returns descriptions of the tensors that were still allocated.
+    def close(self, *, stop: bool = False) -> tuple[list[str], RuntimeError | None]:
+        """Closes the device.
 
         Args:
             stop: Stop running launches instead of waiting for them.
+
+        Returns:
+            Descriptions of the tensors that were still allocated, and the first overwritten guard of poison mode.
         """
 
     def memory_report(self) -> MemoryReport:

@@ -41,7 +41,7 @@ def test_columns_count_characters_not_bytes() -> None:
     @pl.jit
     def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
         with pl.at(level=pl.Level.CORE_GROUP):
-            größe = undefined_name; out[:] = x  # noqa: E702, F821, F841  # fmt: skip
+            größe = undefined_name; out[:] = x  # noqa: E702  # fmt: skip
         return out
 
     text = report(kernel, f32(4, 8), empty(4, 8))
@@ -182,7 +182,7 @@ def test_arms_that_disagree_about_a_type_are_refused() -> None:
     @pl.jit.incore
     def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
         for i in pl.range(2):
-            if i == 0:  # noqa: SIM108  (kernels have no conditional expressions)
+            if i == 0:
                 t = pl.load(x, [0, 0], [4, 8])
             else:
                 t = pl.load(x, [0, 0], [2, 8])

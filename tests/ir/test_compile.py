@@ -175,16 +175,6 @@ def test_01_rebinding_an_out_parameter_writes_nothing_and_is_refused(tmp_path: P
         ir.compile(kernel, tmp_path)
 
 
-def test_functions_above_the_chip_are_refused() -> None:
-    with pytest.raises(NotImplementedError, match="'main' is at level HOST: programs over several ranks"):
-
-        @pl.program
-        class Host:
-            @pl.function(level=pl.Level.HOST, role=pl.Role.Orchestrator)
-            def main(self, x: pl.Tensor[[4, 8], pl.FP32]):
-                pass
-
-
 def test_a_broken_program_is_an_internal_error_with_a_place(tmp_path: Path) -> None:
     from pypto.errors import InternalError
     from pypto.ir.nodes import BreakStmt

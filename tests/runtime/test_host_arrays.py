@@ -147,7 +147,7 @@ def test_a_producer_that_fails_is_quoted(device: _pypto.Worker) -> None:
             raise BufferError("the cat sits on it")
 
     target = device.alloc_tensor((4,), torch.float32)
-    with pytest.raises(ValueError, match="Tensor 'src' cannot be read: the cat sits on it") as raised:
+    with pytest.raises(ValueError, match="Tensor 'src_host_ptr' cannot be read: the cat sits on it") as raised:
         device.copy_to(target, Broken())
     assert isinstance(raised.value.__cause__, BufferError)
 
@@ -167,7 +167,7 @@ def test_read_only_memory_is_not_written(device: _pypto.Worker) -> None:
     array = np.zeros(4, np.float32)
     array.flags.writeable = False
     for target in (array, Capsule(array)):
-        with pytest.raises(ValueError, match="'dst' is read-only"):
+        with pytest.raises(ValueError, match="'dst_host_ptr' is read-only"):
             device.copy_from(target, source)
     assert not array.any()
 

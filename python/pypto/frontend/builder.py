@@ -33,7 +33,9 @@ class Frame:
     """One function body being read: the outermost one, or one that is spliced into it.
 
     `where` says in which block a name was last assigned; `baked` names the scalar parameters whose value was fixed;
-    `conditional` counts the branches and loops around the current statement; `result` is what `return` gave.
+    `conditional` counts the branches and loops around the current statement; `result` is what `return` gave, `returned`
+    the statement. `unsure` holds names whose value is missing on some path, with the place that may be skipped;
+    `seen` what a name last got anywhere in the function.
     """
 
     source: Source
@@ -44,7 +46,10 @@ class Frame:
     where: dict[str, list[Stmt]] = field(default_factory=dict)
     baked: frozenset[str] = frozenset()
     result: Value | None = None
+    returned: ast.Return | None = None
     conditional: int = 0
+    unsure: dict[str, tuple[Value, Loc]] = field(default_factory=dict)
+    seen: dict[str, Value] = field(default_factory=dict)
 
 
 class Builder:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from pypto.frontend import invoke, scalars, views
+from pypto.frontend import invoke, scalars, tasks, views
 from pypto.frontend.builder import Builder, usable
 from pypto.frontend.rules import RULES
 from pypto.frontend.values import BoundMethod, PyValue, Value, Window, describe, is_scalar
@@ -32,6 +33,7 @@ _STATEMENT_ONLY: Final = {
     "cluster": "with pl.cluster():",
     "scope": "with pl.scope():",
     "manual_scope": "with pl.manual_scope():",
+    "cond": "it as the first statement of a pl.while_ loop",
 }
 
 
@@ -130,7 +132,8 @@ class Calls:
                     keyword.value,
                     "give it once, by position or by name",
                 )
-            values[at], nodes[at] = usable(builder, self.reader.expressions.value(keyword.value)), keyword.value
+            read = partial(tasks.deps, self.reader) if keyword.arg == "deps" else self.reader.expressions.value
+            values[at], nodes[at] = usable(builder, read(keyword.value)), keyword.value
         for at, param in enumerate(params):
             if values[at] is REQUIRED:
                 if param.default is REQUIRED:
@@ -169,6 +172,11 @@ class Calls:
             return PyValue(None)
         if name == "yield_":
             return self._yield(node)
+        if name in ("submit", "spmd_submit"):
+            return tasks.submit(self.reader, node, name)
+        if name == "func_attr":
+            self._func_attr(node)
+            return PyValue(None)
         if name in _STATEMENT_ONLY:
             builder.fail("syntax", f"pl.{name} is not a value", node, f"write {_STATEMENT_ONLY[name]}")
         builder.fail(
@@ -177,6 +185,18 @@ class Calls:
             node.func,
             "leave it out, or express it with the constructs that are",
         )
+
+    def _func_attr(self, node: ast.Call) -> None:
+        """Attributes of a function steer the compiler of the real chip: read for mistakes only."""
+        body = self.builder.frame.source.node.body
+        documented = isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
+        first = body[1 if documented and len(body) > 1 else 0]
+        if not isinstance(first, ast.Expr) or first.value is not node:
+            self.builder.fail(
+                "syntax", "pl.func_attr stands after other statements", node, "make it the first statement"
+            )
+        if len(node.args) != 1 or node.keywords or not isinstance(node.args[0], ast.Dict):
+            self.builder.fail("type", "pl.func_attr takes a dict", node, 'write pl.func_attr({"name": value})')
 
     def _yield(self, node: ast.Call) -> Value:
         """In an arm of a branch: what the assigned names get. In a loop also: what the next round starts with."""

@@ -15,12 +15,17 @@ MAX_CALL_DEPTH: Final = 64
 
 @dataclass(slots=True)
 class Library:
-    """Kernels of one program. A kernel is specialised per call site; equal argument types share one."""
+    """Kernels of one program. A kernel is specialised per call site; equal argument types share one.
+
+    A kernel that was refused is `None` in `kernels`, so that its mistakes are reported once.
+    `refused` says that some statement was left out, which some diagnostic must then explain.
+    """
 
     captures: Captures = field(default_factory=Captures)
     diagnostics: list[Diagnostic] = field(default_factory=list)
-    kernels: dict[Any, Function] = field(default_factory=dict)
+    kernels: dict[Any, Function | None] = field(default_factory=dict)
     functions: dict[str, Function] = field(default_factory=dict)
+    refused: bool = False
 
     def add(self, function: Function) -> None:
         """Adds a function under its name, or under a numbered one where that is taken."""

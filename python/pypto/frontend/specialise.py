@@ -12,10 +12,11 @@ from pypto.frontend.functions import build
 from pypto.frontend.library import Library
 from pypto.frontend.namespace import Captures, Namespace
 from pypto.frontend.plan import ABSENT, Plan, plan_of
-from pypto.frontend.programs import raise_mistakes, wrap_kernel_entry
+from pypto.frontend.programs import raise_mistakes
 from pypto.frontend.signature import resolve
 from pypto.ir.exprs import Const, Expr, ScalarVar, cast, literal
 from pypto.ir.nodes import Program, Var
+from pypto.ir.passes import wrap_kernel_entry
 from pypto.ir.types import TensorType
 from pypto.language.annotations import RUNTIME, DynVar
 from pypto.language.dtypes import BOOL, FP32, INDEX, DataType

@@ -6,13 +6,13 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from pypto.frontend import loops, scalars, scopes, views
+from pypto.frontend import loops, scalars, scopes, tasks, views
 from pypto.frontend.annotations import check_local
 from pypto.frontend.assigned import assigned_names
 from pypto.frontend.builder import Builder, Refused, usable
 from pypto.frontend.rules.base import tile_value
 from pypto.frontend.rules.transfer import write_tile
-from pypto.frontend.values import NONE, POISON, PyValue, Value, Window, describe, is_scalar, same_type
+from pypto.frontend.values import NONE, POISON, ArrayValue, PyValue, Value, Window, describe, is_scalar, same_type
 from pypto.ir.exprs import Const, Expr, ScalarVar, Symbol
 from pypto.ir.nodes import BreakStmt, ContinueStmt, IfStmt, Let, OpStmt, Var
 from pypto.ir.types import TileType, same_box, same_valid
@@ -67,6 +67,7 @@ class Statements:
                     builder.fail("syntax", f"{what} is not part of the kernel language", node, hint)
                 visit(self, node)
             except Refused:
+                self.reader.library.refused = True
                 for name in assigned_names([node]):
                     builder.bind(name, POISON)
                 if isinstance(node, ast.Return):
@@ -153,6 +154,7 @@ class Statements:
         Blocks side by side may use one name for different things: that is common, and never ambiguous.
         """
         builder = self.builder
+        builder.frame.seen[name] = value
         where, builder.frame.where[name] = builder.frame.where.get(name), builder.block
         old = builder.frame.names.get(name)
         if old is None or (where is not builder.block and name not in builder.homes) or same_type(old, value):
@@ -204,6 +206,10 @@ class Statements:
                 "syntax", "only a named tensor can be written through a subscript", target, "give the view a name first"
             )
         owner = usable(builder, expressions.value(target.value))
+        if isinstance(owner, ArrayValue):
+            position = usable(builder, expressions.value(target.slice))
+            tasks.set_element(builder, owner, scalars.integer(builder, position, target.slice, "an index"), value, node)
+            return
         if not isinstance(owner, Var):
             builder.fail(
                 "type",
@@ -305,6 +311,7 @@ class Statements:
                 "return once, at the end",
             )
         value: Value = PyValue(None) if node.value is None else self.reader.expressions.value(node.value)
+        builder.frame.returned = node
         builder.frame.result = usable(builder, value)
 
     def _expression(self, node: ast.Expr) -> None:

@@ -10,11 +10,12 @@ from typing import Any
 
 from pypto.ir import artifacts
 from pypto.ir.compiled_program import CompiledProgram, Metadata
+from pypto.ir.diagnostics import error_for
 from pypto.ir.lower import lower
 from pypto.ir.nodes import Program
 from pypto.ir.param_info import ParamDirection, ParamInfo
 from pypto.ir.pass_manager import OptimizationStrategy, VerificationLevel
-from pypto.ir.passes import check_outputs, outline
+from pypto.ir.passes import check_outputs, outline, wrap_kernel_entry
 from pypto.ir.platforms import BackendType, backend_of, simulator_of
 from pypto.ir.verifier import verify
 from pypto.language.dtypes import DataType
@@ -47,7 +48,8 @@ def compile(
     `platform` picks the backend and is checked (`ValueError`); without it the simulated chip of `backend_type` is
     meant. `output_dir` defaults to a fresh directory below `PYPTO_PROG_BUILD_DIR` or `./build_output`. The arguments
     that steer code generation for the real chip are accepted and have nothing to steer on the simulated one;
-    `VerificationLevel.NONE` skips the check of the IR.
+    `VerificationLevel.NONE` skips the check of the IR. A program with several entries gives a compiled program of which
+    `compiled["name"]` is one entry.
     """
     if isinstance(program, Program):
         ir = program
@@ -58,14 +60,31 @@ def compile(
     if platform is None:
         platform = simulator_of(backend_type)
     backend = backend_of(platform)
+    for function in ir.functions.values():
+        if "unsupported" in function.attrs:
+            raise error_for([function.attrs["unsupported"]])
     if verification_level is not VerificationLevel.NONE:
         verify(ir)
+    programs = ir.entries()
+    if len(programs) < 2:
+        return _compile_entry(ir, _directory(output_dir, ir.name), platform, backend, dump_passes)
+    directory = _directory(output_dir, ir.name)
+    entries: dict[str, CompiledProgram] = {}
+    for program in programs:
+        wrap_kernel_entry(program)
+        place = directory / program.name
+        place.mkdir(exist_ok=True)
+        entries[program.name] = _compile_entry(program, place, platform, backend, dump_passes)
+    artifacts.write_json(directory / artifacts.ENTRIES, list(entries))
+    return CompiledProgram(ir, directory, backend_type=backend, platform=platform, entries=entries)
+
+
+def _compile_entry(ir: Program, directory: Path, platform: str, backend: BackendType, dump: bool) -> CompiledProgram:
     check_outputs(ir.entry)
     core = lower(ir)
-    directory = _directory(output_dir, ir.name)
     metadata = _metadata(core, len(ir.entry.returns))
     compiled = CompiledProgram(ir, directory, backend_type=backend, platform=platform, core=core, metadata=metadata)
-    _write(compiled, ir, core, metadata, dump_passes)
+    _write(compiled, ir, core, metadata, dump)
     return compiled
 
 

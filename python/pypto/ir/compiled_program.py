@@ -45,7 +45,9 @@ class CompiledProgram:
         platform: str | None = None,
         core: dict[str, Any] | None = None,
         metadata: Metadata | None = None,
+        entries: dict[str, CompiledProgram] | None = None,
     ) -> None:
+        self._entries = entries
         self._program = program
         self._output_dir = Path(output_dir).resolve()
         self._backend_type = backend_type
@@ -81,7 +83,7 @@ class CompiledProgram:
     @cached_property
     def name(self) -> str:
         """The name of the entry."""
-        return str(self.core_program()["name"])
+        return self._output_dir.name if self._entries is not None else str(self.core_program()["name"])
 
     @cached_property
     def param_names(self) -> list[str]:
@@ -105,15 +107,24 @@ class CompiledProgram:
     @property
     def orchestration_names(self) -> list[str]:
         """Names of the entries."""
-        return [self.name]
+        return [self.name] if self._entries is None else list(self._entries)
+
+    def _single(self) -> None:
+        if self._entries is not None:
+            names = ", ".join(map(repr, self._entries))
+            raise TypeError(
+                f"{self!r} has several entries: {names}; choose one: compiled[{next(iter(self._entries))!r}]"
+            )
 
     def _get_metadata(self) -> Metadata:
+        self._single()
         if self._metadata is None:
             self._metadata = _metadata_of(artifacts.read_sidecar(self._output_dir))
         return self._metadata
 
     def core_program(self) -> dict[str, Any]:
         """The program as the device's core takes it: dicts, lists, numbers and strings. Not to be changed."""
+        self._single()
         if self._core is None:
             self._core = artifacts.read_program(self._output_dir)
         return self._core
@@ -132,7 +143,9 @@ class CompiledProgram:
         return dispatch(self, args, config)
 
     def __getitem__(self, name: str) -> CompiledProgram:
-        if name == self.name:
+        if self._entries is not None and name in self._entries:
+            return self._entries[name]
+        if self._entries is None and name == self.name:
             return self
         raise KeyError(f"{name!r} is no entry of this program; it has {', '.join(self.orchestration_names)}")
 
@@ -147,6 +160,13 @@ class CompiledProgram:
             ValueError: A file is malformed. Both texts name it.
         """
         directory = Path(output_dir)
+        names = artifacts.read_entries(directory)
+        if names:
+            entries = {
+                name: cls.from_dir(directory / name, platform=platform, backend_type=backend_type) for name in names
+            }
+            first = entries[names[0]]
+            return cls(None, directory, backend_type=first.backend_type, platform=first.platform, entries=entries)
         meta = artifacts.read_sidecar(directory)
         core = artifacts.read_program(directory)
         chosen = meta["platform"] if platform is None else platform
@@ -155,8 +175,9 @@ class CompiledProgram:
 
     def load(self) -> CompiledProgram:
         """Makes sure that everything is in memory; returns itself."""
-        self._get_metadata()
-        self.core_program()
+        for program in [self] if self._entries is None else self._entries.values():
+            program._get_metadata()
+            program.core_program()
         return self
 
     def __fspath__(self) -> str:

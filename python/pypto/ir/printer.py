@@ -25,6 +25,7 @@ from pypto.ir.nodes import (
 from pypto.ir.print_ops import operation_text
 from pypto.ir.types import TensorType, TileType, ValueType
 from pypto.language.dtypes import BOOL, FP32, INDEX
+from pypto.language.enums import FunctionType
 
 _INFIX = {
     "add": "+",
@@ -93,7 +94,10 @@ def print_program(program: Program, concise: bool = False) -> str:
     for position, function in enumerate(program.functions.values()):
         if position:
             lines.append("")
-        lines += ["    " + line if line else "" for line in _Printer(function, method=True).lines()]
+        beside = program.entry_name not in (None, function.name) and function.kind is FunctionType.Orchestration
+        # Of several functions of one kind none is the entry; opaque ones are read as what their bodies are.
+        kind = FunctionType.Opaque if beside else function.kind
+        lines += ["    " + line if line else "" for line in _Printer(function, method=True).lines(kind)]
     return "\n".join(lines).lstrip("\n") + "\n"
 
 
@@ -101,7 +105,7 @@ def print_function(function: Function, concise: bool = False) -> str:
     """A function as a `@pl.function`."""
     lines = [] if concise else ["import pypto.language as pl", ""]
     lines += [f'{_identifier(symbol.name)} = pl.dynamic("{_identifier(symbol.name)}")' for symbol in function.symbols]
-    lines += _Printer(function, method=False).lines()
+    lines += _Printer(function, method=False).lines(function.kind)
     return "\n".join(lines) + "\n"
 
 
@@ -159,14 +163,14 @@ class _Printer:
     def _list(self, items: Any) -> str:
         return "[" + ", ".join(self._scalar(item) for item in items) + "]"
 
-    def lines(self) -> list[str]:
+    def lines(self, kind: FunctionType) -> list[str]:
         """The decorated function."""
         function = self.function
         params = ["self"] if self.method else []
         params += [f"{self._name(param.var)}: {self._annotation(param)}" for param in function.params]
         returns = [self._name(var) for var in function.returns]
         head = [
-            f"@pl.function(type=pl.FunctionType.{function.kind.value})",
+            f"@pl.function(type=pl.FunctionType.{kind.value})",
             f"def {_identifier(function.name)}({', '.join(params)}):",
         ]
         body = self._block(function.body)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from pypto import _pypto
 from pypto.runtime import programs
-from pypto.runtime.run_config import RunConfig
+from pypto.runtime.run_config import RunConfig, check_device_id, check_int
 from pypto.runtime.spans import Recorder, TraceInvocation, TraceSpan
 from pypto.runtime.worker import ChipWorker
 
@@ -273,6 +273,8 @@ def benchmark(
         ValueError: A number is wrong, or two settings exclude each other.
         RuntimeError: This build records no spans.
     """
+    check_int("rounds", rounds)
+    check_int("warmup", warmup)
     if rounds <= 0:
         raise ValueError(f"rounds must be positive, got {rounds}")
     if warmup < 0:
@@ -283,6 +285,14 @@ def benchmark(
         raise ValueError("pass either config or platform and device_id, not both")
     if worker is not None and (config is not None or platform is not None or device_id is not None):
         raise ValueError("pass either worker or config, platform and device_id, not both: the worker has its own")
+    if config is not None and not isinstance(config, RunConfig):
+        raise TypeError(f"config must be a RunConfig, got {type(config).__name__}")
+    if worker is not None and not isinstance(worker, ChipWorker):
+        raise TypeError(f"worker must be a ChipWorker, got {type(worker).__name__}")
+    if isinstance(args, str) or not isinstance(args, Sequence):
+        raise TypeError(f"args must be a sequence of arguments, got {type(args).__name__}; pass [a, b, c]")
+    if device_id is not None:
+        check_device_id(device_id)
     programs.check_compiled(compiled)
     if not _pypto.trace_available():
         raise RuntimeError("benchmark() needs spans, and this build was made with the feature trace-off")

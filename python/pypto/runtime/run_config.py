@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from pypto import _pypto
+
 if TYPE_CHECKING:
     from pypto.ir import BackendType, DiagnosticPhase, MemoryPlanner, OptimizationStrategy
 
@@ -16,6 +18,9 @@ PLATFORMS = ("a2a3sim", "a2a3", "a5sim", "a5")
 
 _RINGS = 4
 _DEP_POOL_MAX = 2**31 - 1
+_DEVICE_ID_MAX = 2**31 - 1
+_DEVICE_MEMORY_MAX = 2**63 - 1
+"""Addresses of device memory have 63 bits. What a machine gives is less; it says so when a worker is opened."""
 
 
 def backend_of(platform: str) -> BackendType:
@@ -130,8 +135,9 @@ class RunConfig:
         self.ring_task_window = _ring("ring_task_window", self.ring_task_window, _power_of_two(4))
         self.ring_heap = _ring("ring_heap", self.ring_heap, _power_of_two(1024))
         self.ring_dep_pool = _ring("ring_dep_pool", self.ring_dep_pool, _dep_pool)
-        _check_positive("device_memory", self.device_memory, "a positive number of bytes")
-        _check_positive("cores", self.cores, "a positive number of cores")
+        _check_range("device_memory", self.device_memory, _DEVICE_MEMORY_MAX, "bytes")
+        _check_range("cores", self.cores, _pypto.MAX_CORES, "cores")
+        _check_switch("poison", self.poison)
 
     @property
     def enable_l2_swimlane(self) -> int:
@@ -191,9 +197,36 @@ def _is_int(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _check_positive(name: str, value: object, text: str) -> None:
-    if value is not None and not (_is_int(value) and value > 0):
-        raise ValueError(f"{name} must be {text}, got {value!r}")
+def check_int(name: str, value: object) -> None:
+    """Refuses what is no int; a bool is none.
+
+    Raises:
+        TypeError: With the name of the setting.
+    """
+    if not _is_int(value):
+        raise TypeError(f"{name} must be an int, got {value!r}")
+
+
+def check_device_id(device_id: int) -> None:
+    """Refuses a number that no device can have.
+
+    Raises:
+        TypeError: It is no int.
+        ValueError: It is negative, or more than 32 bits hold.
+    """
+    check_int("device_id", device_id)
+    if not 0 <= device_id <= _DEVICE_ID_MAX:
+        raise ValueError(f"device_id must be from 0 to {_DEVICE_ID_MAX}, got {device_id}")
+
+
+def _check_range(name: str, value: object, most: int, unit: str) -> None:
+    if value is not None and not (_is_int(value) and 0 < value <= most):
+        raise ValueError(f"{name} must be a positive number of {unit}, at most {most}, got {value!r}")
+
+
+def _check_switch(name: str, value: object) -> None:
+    if value is not None and not isinstance(value, bool):
+        raise TypeError(f"{name} must be True, False or None, got {value!r}")
 
 
 def _warn_swimlane() -> None:

@@ -49,7 +49,7 @@ pub struct Arena {
     owner: Arc<Owner>,
     storage: Storage,
     blocks: Suballocator,
-    index: Index,
+    index: Arc<Index>,
     lease: Lease,
     poison: bool,
     capacity: u64,
@@ -103,12 +103,13 @@ impl Arena {
             return Err(ArenaError::InvalidCapacity(capacity));
         }
         let capacity = capacity.checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX);
+        let index = Arc::<Index>::default();
         Ok(Self {
-            owner,
             storage: Storage::reserve(capacity)?,
             blocks: Suballocator::new(capacity / GRANULE),
-            index: Index::default(),
-            lease: Lease::default(),
+            lease: Lease::new(owner.clone(), &index),
+            owner,
+            index,
             poison,
             capacity,
             touched: 0,
@@ -156,7 +157,7 @@ impl Arena {
         // In poison mode the rest of the last granule and one more are the guard.
         let granules = bytes.div_ceil(GRANULE) + u64::from(self.poison);
         let block = self.blocks.allocate(granules).ok_or_else(|| self.out_of_memory(bytes))?;
-        let addr = match self.lease.hand_out(&self.owner, bytes) {
+        let addr = match self.lease.hand_out(bytes) {
             Ok(addr) => addr,
             Err(error) => {
                 self.blocks.free(block);
@@ -266,19 +267,19 @@ impl Arena {
 
     /// Ends all live buffers, because their worker closes, and returns them in order of allocation.
     pub fn close_buffers(&mut self) -> Vec<Arc<Buffer>> {
-        let live: Vec<_> = self.index.iter_live().cloned().collect();
+        let live = self.index.live();
         for buffer in &live {
             buffer.set_state(BufferState::WorkerClosed);
             self.blocks.free(buffer.block());
         }
-        self.index = Index::default();
+        self.index.clear();
         self.live = 0;
         live
     }
 
     /// The memory now. Walks the page table and sorts the buffers: not for a hot path.
     pub fn report(&self) -> MemoryReport {
-        let mut live_buffers: Vec<_> = self.index.iter_live().cloned().collect();
+        let mut live_buffers = self.index.live();
         live_buffers.sort_by_key(|buffer| std::cmp::Reverse(buffer.bytes()));
         MemoryReport {
             owner: self.owner.clone(),

@@ -54,6 +54,7 @@ enum Protocol {
     Exchange(&'static ExchangeApi),
     Buffer,
     Capsule,
+    Masked,
     None,
 }
 
@@ -82,7 +83,8 @@ impl Protocol {
         if let Some(api) = ExchangeApi::of_type(ty) {
             Protocol::Exchange(api)
         } else if has("__array_interface__") {
-            Protocol::Buffer
+            // The mask lies beside the elements, where no buffer shows it.
+            if has("mask") && has("filled") { Protocol::Masked } else { Protocol::Buffer }
         } else if has("__dlpack__") {
             Protocol::Capsule
         } else {
@@ -127,6 +129,7 @@ impl HostArray {
                 }
                 Err(error) => Err(unreadable(object, role, error)),
             },
+            Protocol::Masked => Err(masked(role)),
             Protocol::None => Err(not_an_array(object, role)),
         }
     }
@@ -209,6 +212,13 @@ fn not_an_array(object: &Bound<'_, PyAny>, role: Role<'_>) -> PyErr {
 }
 
 #[cold]
+fn masked(role: Role<'_>) -> PyErr {
+    PyTypeError::new_err(format!(
+        "Array {role} is masked, and the device knows no masks. Pass .filled(value), or .data for what lies under the mask"
+    ))
+}
+
+#[cold]
 fn not_contiguous(shape: &Shape, role: Role<'_>) -> PyErr {
     PyValueError::new_err(format!(
         "Tensor {role} is not contiguous: its shape is {shape}, but its elements are not in row-major order. \
@@ -265,10 +275,26 @@ fn unreadable(object: &Bound<'_, PyAny>, role: Role<'_>, error: PyErr) -> PyErr 
     if !error.is_instance_of::<PyException>(py) {
         return error;
     }
-    let text = format!("Tensor {role} cannot be read: {}", error.value(py));
+    if let Some(how) = not_dense(object) {
+        return PyTypeError::new_err(format!("Tensor {role} has no plain elements in memory: {how} on it first"));
+    }
+    let text = error.value(py).to_string();
+    // What torch says in C++ ends with its stack.
+    let said = text.split("\nException raised from").next().unwrap_or_default();
+    let text = format!("Tensor {role} cannot be read: {said}");
     let wrapped = PyValueError::new_err(text);
     wrapped.set_cause(py, Some(error));
     wrapped
+}
+
+/// What turns a tensor of torch that stores something else than its elements into one that has them.
+fn not_dense(object: &Bound<'_, PyAny>) -> Option<String> {
+    let is = |name: &str| object.getattr(name).and_then(|answer| answer.is_truthy()).unwrap_or(false);
+    if is("is_quantized") {
+        return Some("it is quantized. Call .dequantize()".into());
+    }
+    let layout = object.getattr("layout").ok()?.to_string();
+    (layout != "torch.strided").then(|| format!("its layout is {layout}. Call .to_dense()"))
 }
 
 fn device_of(object: &Bound<'_, PyAny>) -> Option<String> {

@@ -32,6 +32,7 @@ mod transfer;
 mod vectorcall;
 mod worker;
 
+use crate::device::sim::pool::MAX_CORES;
 use pyo3::prelude::*;
 
 /// The extension module.
@@ -47,6 +48,7 @@ mod _pypto {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("MAX_CORES", MAX_CORES)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

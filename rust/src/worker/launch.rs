@@ -2,13 +2,13 @@
 //! but the worker's.
 #![allow(unsafe_code)] // It hands addresses to the device.
 
-use super::bind::{Staged, shapes_match, staging_size};
+use super::bind::{NO_MEMORY, Staged, shapes_match, staging_size};
 use super::counters::Tally;
 use super::error::WorkerError;
 use super::register::{Registered, Registration, check_registration};
 use super::value::Value;
 use super::{Open, Session};
-use crate::arena::{Arena, FILL, GRANULE, GUARD};
+use crate::arena::{Arena, FILL, GUARD};
 use crate::device::{self, Device, TensorArg};
 use crate::error::Result;
 use crate::program::Direction;
@@ -17,11 +17,11 @@ use std::ptr;
 
 /// Copies are estimated at this many bytes per nanosecond (10 GB/s). Only their order of magnitude matters.
 const COPY_BYTES_PER_NS: u64 = 10;
-/// The address that an executable without scratch memory gets: aligned, and no memory.
-const NO_SCRATCH: *mut u8 = ptr::without_provenance_mut(GRANULE as usize);
 
 impl Session<'_> {
     /// Runs a program once and returns when its results are there.
+    ///
+    /// Where every result would be empty, because a batch has no rows, nothing is copied or run.
     ///
     /// A host tensor is copied as the direction of its parameter says: `In` before, `Out` after, `InOut` both. What a
     /// program does not write of an `Out` host tensor comes back as zero (NaN patterns in poison mode). A resident tensor
@@ -54,6 +54,15 @@ impl Session<'_> {
         let bind_args = trace::span(names::BIND_ARGS, invocation, args.len() as u64);
         open.registry.entries[cid].bound.bind(program, args, &mut open.arena, owner)?;
         drop(bind_args);
+        if open.registry.entries[cid].bound.is_noop() {
+            drop(bind);
+            let _runner_run = trace::span(names::RUNNER_RUN, invocation, 0);
+            if trace::is_enabled() {
+                device_wall(trace::now(), invocation);
+            }
+            tally.launches.add(1);
+            return Ok(());
+        }
         open.grow_staging(cid)?;
         let Open { device, arena, registry, workspace } = open;
         let entry = &mut registry.entries[cid];
@@ -62,7 +71,7 @@ impl Session<'_> {
         drop(bind);
 
         let Registered { executable, scratch, bound, .. } = entry;
-        let scratch = scratch.as_ref().map_or(NO_SCRATCH, |chunk| arena.chunk_pointer(chunk));
+        let scratch = scratch.as_ref().map_or(NO_MEMORY, |chunk| arena.chunk_pointer(chunk));
         let launch = device::Launch {
             tensors: &bound.tensors,
             scalars: &bound.scalars,
@@ -77,8 +86,7 @@ impl Session<'_> {
         // that size; the scratch memory is what the executable asked for; the lock of the worker keeps launches apart.
         let outcome = unsafe { executable.launch(launch) };
         if begin != 0 {
-            let (end, name, track) = (trace::now(), names::DEVICE_WALL, trace::Track::DEVICE);
-            trace::record(trace::Record { begin, end, arg: 0, invocation, name, track });
+            device_wall(begin, invocation);
         }
         drop(runner_run);
         outcome?;
@@ -119,6 +127,12 @@ impl Session<'_> {
         }
         executable.estimated_ns(&bound.tensors).saturating_add(host_bytes / COPY_BYTES_PER_NS)
     }
+}
+
+/// Records the device's share of a launch, which began at `begin` and ends now.
+fn device_wall(begin: u64, invocation: u32) {
+    let (end, name, track) = (trace::now(), names::DEVICE_WALL, trace::Track::DEVICE);
+    trace::record(trace::Record { begin, end, arg: 0, invocation, name, track });
 }
 
 impl Registered {

@@ -15,6 +15,7 @@ from pypto.frontend.rules import (
     scalar,
     scatter,
     shape,
+    tasks,
     transfer,
 )
 from pypto.frontend.rules.base import Rule
@@ -35,6 +36,7 @@ for _family in (
     scalar,
     scatter,
     shape,
+    tasks,
     transfer,
 ):
     RULES.update(_family.RULES)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from pypto.ir.passes.entry import wrap_kernel_entry
 from pypto.ir.passes.outline import outline
 from pypto.ir.passes.outputs import check_outputs
 
-__all__ = ["check_outputs", "outline"]
+__all__ = ["check_outputs", "outline", "wrap_kernel_entry"]

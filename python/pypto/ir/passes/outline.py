@@ -45,7 +45,7 @@ def outline(program: Program) -> Program:
             functions[function.name] = outlined
         else:
             functions[function.name] = function
-    return Program(program.name, functions, program.entry_name, program.loc)
+    return Program(program.name, functions, program.entry_name, program.loc, program.entry_names)
 
 
 def _with_copies_scoped(function: Function) -> Function:
@@ -55,7 +55,7 @@ def _with_copies_scoped(function: Function) -> Function:
         return [scoped(stmt) for stmt in body]
 
     def scoped(stmt: Stmt) -> Stmt:
-        if isinstance(stmt, OpStmt) and stmt.op in ("move", "load"):
+        if isinstance(stmt, OpStmt) and stmt.op in ("move", "load", "create_tile"):
             return ScopeStmt(f"{function.name}_copy", None, [stmt], stmt.loc)
         if isinstance(stmt, ForStmt):
             return ForStmt(stmt.var, stmt.start, stmt.stop, stmt.step, stmt.kind, block(stmt.body), stmt.loc)

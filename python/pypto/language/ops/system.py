@@ -48,14 +48,24 @@ for _name, _signature in (
     row(_name, _PIPE, lacks=_PIPES, pl=_signature, system=_signature)
 for _name in ("aic_initialize_pipe", "aiv_initialize_pipe"):
     row(_name, _PIPE, lacks=_PIPES, pl="*args, **kwargs")
-row("task_invalid", "The task that never existed.", system="*, span=None")
-row("task_dummy", "An empty task.", system="*, deps")
-row("available_cluster_count", "Clusters of the chip.", system="*, span=None")
-row("available_aiv_count", "Vector cores of the chip.", system="*, span=None")
+row("task_invalid", "The id of no task.", rule="task_id", system="*, span=None")
+row("task_dummy", "An empty task; the result is its id.", rule="task_id", system="*, deps")
+row("available_cluster_count", "Clusters of the chip: 24, as the 910B has.", rule="clusters", system="*, span=None")
+row("available_aiv_count", "Vector cores of the chip: 48.", rule="vector_cores", system="*, span=None")
 
-row("array_create", "A small on-core array.", array="create(extent, dtype)")
-row("get_element", "One element of an array.", array="array, index")
-row("update_element", "Replaces one element of an array.", array="array, index, value")
+row(
+    "array_create",
+    "A small on-core array: numbers are 0 until they are assigned.",
+    rule="array_create",
+    array="create(extent, dtype)",
+)
+row("get_element", "One element of an array: `a[i]`.", rule="get_element", array="array, index")
+row(
+    "update_element",
+    "Replaces one element of an array: `a[i] = v`.",
+    rule="update_element",
+    array="array, index, value",
+)
 
 row("make_context", "Context for prefetches: a hint.", prefetch="")
 row("async_prefetch", "Starts a prefetch: a hint.", prefetch="src, ctx")

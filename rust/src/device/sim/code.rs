@@ -14,6 +14,8 @@ pub(super) struct Code {
     pub scalars: usize,
     /// Element type of each tensor slot.
     pub tensors: Vec<DType>,
+    /// Whether anything is written through each tensor slot or a view of it.
+    pub written: Vec<bool>,
     pub params: Vec<Param>,
     pub steps: Vec<Step>,
     /// Bytes of scratch memory for tiles.
@@ -121,6 +123,18 @@ pub(super) struct TileMem {
 pub(super) enum Step {
     Chain(ChainStep),
     MatMul(MatMulStep),
+}
+
+impl Step {
+    /// Its memory operands.
+    pub fn mems(&self) -> impl Iterator<Item = &MemUse> {
+        let (chain, product) = match self {
+            Step::Chain(chain) => (Some(&chain.mems), None),
+            Step::MatMul(product) => (None, Some(product)),
+        };
+        let products = product.into_iter().flat_map(|step| [&step.a, &step.b, &step.c].into_iter().chain(&step.acc));
+        chain.into_iter().flatten().chain(products)
+    }
 }
 
 /// A fused chain over a region.

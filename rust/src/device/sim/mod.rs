@@ -14,7 +14,7 @@ use crate::device::{Device, DeviceError, Executable, Launch, TensorArg};
 use crate::kernels::Isa;
 use crate::program::{Operand, Program, verify};
 use code::{Code, Inst, Step};
-use exec::{ScratchPlan, State};
+use exec::{Pace, ScratchPlan, State};
 use lower::Lowered;
 use pool::CorePool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,12 +23,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct SimDevice {
     isa: Isa,
     pool: Arc<CorePool>,
+    /// Every task waits for others that can run beside it, also where that is not worth it.
+    always: bool,
 }
 
 impl SimDevice {
     /// A chip with `cores` cores whose kernels use `isa`.
     pub fn new(cores: usize, isa: Isa) -> Self {
-        Self { isa, pool: Arc::new(CorePool::new(cores)) }
+        Self { isa, pool: Arc::new(CorePool::new(cores)), always: false }
+    }
+
+    /// The same chip, on which every task waits for others that can run beside it, however short it is: for tests.
+    #[cfg(test)]
+    fn eager(self) -> Self {
+        Self { always: true, ..self }
     }
 
     /// The instruction set of the kernels.
@@ -50,7 +58,12 @@ impl Device for SimDevice {
         verify(program)?;
         let lowered = lower::lower(program, self.isa)?;
         let round = |bytes: u64| bytes.next_multiple_of(64);
+        let paces: Vec<Pace> =
+            lowered.kernels.iter().map(|code| Pace::between(code_ns(code, 1), code_ns(code, LONG))).collect();
+        let task_cores = if self.always || may_overlap(&lowered.entry) { self.pool.cores() } else { 1 };
         let plan = ScratchPlan {
+            task_cores,
+            cores: self.pool.cores(),
             tiles: round(lowered.kernels.iter().map(|kernel| kernel.tile_bytes).max().unwrap_or(0)),
             per_core: round(
                 lowered.kernels.iter().flat_map(|kernel| &kernel.steps).map(step_scratch).max().unwrap_or(0),
@@ -60,7 +73,8 @@ impl Device for SimDevice {
             name: program.name.clone(),
             files: program.files.clone(),
             estimate: estimate(&lowered),
-            state: Mutex::new(State::new(&lowered, self.pool.cores())),
+            state: Mutex::new(State::new(&lowered, self.pool.cores(), task_cores, paces)),
+            always: self.always,
             lowered,
             plan,
             pool: Arc::clone(&self.pool),
@@ -85,6 +99,7 @@ struct SimExecutable {
     lowered: Lowered,
     state: Mutex<State>,
     plan: ScratchPlan,
+    always: bool,
     pool: Arc<CorePool>,
     /// Nanoseconds of a launch, as far as registration can tell.
     estimate: u64,
@@ -92,7 +107,7 @@ struct SimExecutable {
 
 impl Executable for SimExecutable {
     fn scratch_bytes(&self) -> u64 {
-        self.plan.tiles + self.plan.per_core * self.pool.cores() as u64
+        self.plan.bytes()
     }
 
     fn estimated_ns(&self, _tensors: &[TensorArg]) -> u64 {
@@ -103,7 +118,9 @@ impl Executable for SimExecutable {
         // A panic in a kernel leaves only values that the next launch overwrites.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the caller's promise; the plan is the one that `scratch_bytes` tells.
-        unsafe { exec::launch(&self.lowered, &mut state, self.plan, &self.pool, launch, &self.files, &self.name) }
+        unsafe {
+            exec::launch(&self.lowered, &mut state, self.plan, &self.pool, self.always, launch, &self.files, &self.name)
+        }
     }
 }
 
@@ -120,11 +137,28 @@ fn step_scratch(step: &Step) -> u64 {
 
 /// Nanoseconds of a launch at the largest extents. A loop whose bounds are not constants counts as long.
 fn estimate(lowered: &Lowered) -> u64 {
-    lowered.kernels.iter().map(code_ns).fold(code_ns(&lowered.entry), u64::saturating_add)
+    let ns = |code| code_ns(code, LONG);
+    lowered.kernels.iter().map(ns).fold(ns(&lowered.entry), u64::saturating_add)
 }
 
-fn code_ns(code: &Code) -> u64 {
-    const LONG: u64 = 1_000_000_000;
+/// Rounds of a loop that may be long.
+const LONG: u64 = 1_000_000_000;
+
+/// Whether the entry may have two blocks of tasks to run at once.
+fn may_overlap(entry: &Code) -> bool {
+    let launches = || {
+        entry.insts.iter().filter_map(|inst| match inst {
+            Inst::Launch { blocks, .. } => Some(*blocks),
+            _ => None,
+        })
+    };
+    let loops = entry.insts.iter().any(|inst| matches!(inst, Inst::LoopNext { .. } | Inst::Jump(_)));
+    let single = |blocks| matches!(blocks, Operand::Int(..=1));
+    launches().count() > 1 || !launches().all(single) || (loops && launches().count() > 0)
+}
+
+/// Nanoseconds of a run, where loops whose bounds are not constants have `unknown` rounds.
+fn code_ns(code: &Code, unknown: u64) -> u64 {
     // Rounds of the loops around the instruction, innermost last, each with its end.
     let mut loops: Vec<(usize, u64)> = Vec::new();
     let mut total = 0u64;
@@ -134,10 +168,10 @@ fn code_ns(code: &Code) -> u64 {
         }
         let here = match inst {
             Inst::LoopTest { stop, step, exit, .. } => {
-                loops.push((*exit as usize, rounds(&code.insts[pc - 1], *stop, *step).unwrap_or(LONG)));
+                loops.push((*exit as usize, rounds(&code.insts[pc - 1], *stop, *step).unwrap_or(unknown)));
                 10
             }
-            Inst::Jump(target) if (*target as usize) < pc => LONG,
+            Inst::Jump(target) if (*target as usize) < pc => unknown,
             Inst::Step(step) => step_ns(&code.steps[*step as usize]),
             _ => 10,
         };

@@ -185,3 +185,24 @@ pub(super) unsafe fn write_element(to: *mut u8, dtype: DType, bits: u64) {
         }
     }
 }
+
+/// Writes `count` elements as [`write_element`] does.
+///
+/// # Safety
+/// `to` is valid for `count` elements of type `dtype`, and nobody else uses them.
+pub(super) unsafe fn write_element_all(to: *mut u8, dtype: DType, count: usize, bits: u64) {
+    if count == 0 {
+        return;
+    }
+    let total = count * dtype.size();
+    let mut done = dtype.size();
+    // SAFETY: each copy doubles what is written and stays within `total` bytes.
+    unsafe {
+        write_element(to, dtype, bits);
+        while done < total {
+            let next = done.min(total - done);
+            std::ptr::copy_nonoverlapping(to, to.add(done), next);
+            done += next;
+        }
+    }
+}

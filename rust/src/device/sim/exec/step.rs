@@ -3,8 +3,8 @@
 
 use super::access::{BoxMem, plain_matrix};
 use super::frame::Frame;
-use super::{Buffers, CoreBuffers, Run};
-use crate::device::sim::code::{ChainStep, MatMulStep, Mem, MemUse};
+use super::interpret::{Core, Lane};
+use crate::device::sim::code::{ChainStep, MatMulStep, Mem, MemUse, Step};
 use crate::device::sim::lower::lane_bits;
 use crate::kernels::chain::{ChainRun, MemArg};
 use crate::kernels::matmul::{MatMulArgs, MatMut, MatRef, Rhs};
@@ -24,42 +24,61 @@ struct Bounced {
     write: bool,
 }
 
-impl Run<'_> {
-    pub(super) fn chain(&mut self, step: &ChainStep, frame: &Frame) -> Result<(), String> {
+impl Core<'_> {
+    pub(super) fn step(&mut self, step: &Step, frame: &Frame) -> Result<(), String> {
+        match step {
+            Step::Chain(chain) => self.chain(chain, frame),
+            Step::MatMul(product) => self.matmul(product, frame),
+        }
+    }
+
+    /// How many parts to make of `work` that can be cut into at most `most`.
+    fn parts(&self, work: u64, most: u64) -> u64 {
+        // A part is also what can be interrupted, so long steps are cut for one core too.
+        let cut = (self.alone && self.context.pool.cores() > 1) || work >= 200 * PART_PS;
+        if cut { (work / PART_PS).clamp(1, most.max(1)) } else { 1 }
+    }
+
+    fn chain(&mut self, step: &ChainStep, frame: &Frame) -> Result<(), String> {
         let [rows, cols] = region(step.region, step.bound, frame)?;
         if rows == 0 {
             return Ok(());
         }
-        let Buffers { mems, scalars, bounce, cores } = &mut *self.buffers;
+        let work = rows * cols.max(1) * u64::from(step.cost);
+        self.budget -= work as i64;
+        let (context, parts) = (self.context, self.parts(work, rows));
+        let Lane { mems, scalars, bounce, tiles, scratch, .. } = self.lane();
+        let (tiles, scratch) = (*tiles, *scratch);
         mems.clear();
         let mut bounced = Vec::new();
         for (at, operand) in step.mems.iter().enumerate() {
             let span = [if operand.extent.rows { rows } else { 1 }, if operand.extent.cols { cols } else { 1 }];
-            let (data, row_stride) = address(operand, span, frame, self.tiles, at, bounce, &mut bounced)?;
+            let (data, row_stride) = address(operand, span, frame, tiles, at, bounce, &mut bounced)?;
             let row_stride = if operand.extent.rows { row_stride } else { 0 };
             mems.push(MemArg { data, row_stride, stream: false });
         }
         scalars.clear();
         scalars.extend(step.scalars.iter().map(|scalar| lane_bits(frame.bits(scalar.value), scalar.dtype)));
-        let work = rows * cols.max(1) * u64::from(step.cost);
-        self.budget -= work as i64;
-        let parts = if self.pool.cores() == 1 && work < 200 * PART_PS { 1 } else { parts(work, rows) };
+        let (all, all_scalars) = (&Shared(mems.as_slice()), scalars.as_slice());
         if parts == 1 {
-            let run = ChainRun { rows: rows as usize, cols: cols as usize, first: [0; 2], mems, scalars, scratch: cores[0].scratch };
-            // SAFETY: `address` checked every operand against the region; core 0 has its scratch.
+            let (mems, scalars) = (*all.get(), all_scalars);
+            let run = ChainRun { rows: rows as usize, cols: cols as usize, first: [0; 2], mems, scalars, scratch };
+            // SAFETY: `address` checked every operand against the region; the scratch is this core's.
             unsafe { step.machine.run(&run) };
         } else {
-            let (all, scalars, cores) = (&Shared(mems.as_slice()), &scalars[..], &Shared(cores.as_mut_ptr()));
-            let poller = self.poller;
+            let poller = context.poller;
             let part = |part: usize, core: usize| {
                 if if core == 0 { poller.poll() } else { poller.stopped() } {
                     return;
                 }
                 let (first, last) = (rows * part as u64 / parts, rows * (part as u64 + 1) / parts);
-                // SAFETY: one thread at a time runs as `core`, so its buffers are not shared.
-                let own: &mut CoreBuffers = unsafe { &mut *cores.get().add(core) };
-                own.mems.clear();
-                own.mems.extend(
+                // SAFETY: one thread at a time runs as `core`, so what its lane has for parts is not shared.
+                let (part_mems, scratch) = unsafe {
+                    let lane = context.lanes.add(core);
+                    (&mut (*lane).part_mems, (*lane).scratch)
+                };
+                part_mems.clear();
+                part_mems.extend(
                     all.get()
                         .iter()
                         .map(|mem| MemArg { data: mem.data.wrapping_offset(first as isize * mem.row_stride), ..*mem }),
@@ -68,32 +87,31 @@ impl Run<'_> {
                     rows: (last - first) as usize,
                     cols: cols as usize,
                     first: [first as u32, 0],
-                    mems: &own.mems,
-                    scalars,
-                    scratch: own.scratch,
+                    mems: part_mems,
+                    scalars: all_scalars,
+                    scratch,
                 };
                 // SAFETY: the part is a range of rows of a checked region; parts write different rows.
                 unsafe { step.machine.run(&run) };
             };
-            self.pool.run_watched(parts as usize, &part, &mut || {
+            context.pool.run_watched(parts as usize, &part, &mut || {
                 poller.poll();
             });
         }
-        finish(&bounced, &self.buffers.bounce);
+        finish(&bounced, &self.lane().bounce);
         Ok(())
     }
 
-    pub(super) fn matmul(&mut self, step: &MatMulStep, frame: &Frame) -> Result<(), String> {
-        let [bound_m, bound_n, bound_k] = step.bound;
-        let [m, n] = region(step.region, [bound_m, bound_n], frame)?;
-        let [k, _] = region([step.k, Operand::Int(1)], [bound_k, 1], frame)?;
+    fn matmul(&mut self, step: &MatMulStep, frame: &Frame) -> Result<(), String> {
+        let [m, n, k] = extents(step, frame)?;
         if m == 0 || n == 0 {
             return Ok(());
         }
         let mut bounced = Vec::new();
-        let Buffers { bounce, cores, .. } = &mut *self.buffers;
+        let (context, number) = (self.context, self.number);
+        let Lane { bounce, tiles, .. } = self.lane();
         let mut operand =
-            |at: usize, operand: &MemUse, span| address(operand, span, frame, self.tiles, at, bounce, &mut bounced);
+            |at: usize, operand: &MemUse, span| address(operand, span, frame, *tiles, at, bounce, &mut bounced);
         let a = operand(0, &step.a, [m, k])?;
         let b = operand(1, &step.b, [k, n])?;
         let c = operand(2, &step.c, [m, n])?;
@@ -105,16 +123,16 @@ impl Run<'_> {
         let by_rows = m / m_step > n / n_step;
         let (length, grain) = if by_rows { (m, m_step) } else { (n, n_step) };
         let blocks = length.div_ceil(grain);
-        let parts = if self.pool.cores() == 1 && work < 200 * PART_PS { 1 } else { parts(work, blocks) };
+        let parts = self.parts(work, blocks);
         let (a_size, c_size) = (step.a.dtype.size() as isize, step.c.dtype.size() as isize);
         let acc_size = step.acc.as_ref().map_or(4, |acc| acc.dtype.size() as isize);
-        let addresses = Shared((a, b, c, acc, cores.as_ptr()));
-        let poller = self.poller;
+        let addresses = Shared((a, b, c, acc));
+        let poller = context.poller;
         let part = |part: usize, core: usize| {
             if if core == 0 { poller.poll() } else { poller.stopped() } {
                 return;
             }
-            let (a, b, c, acc, cores) = *addresses.get();
+            let (a, b, c, acc) = *addresses.get();
             let first = (blocks * part as u64 / parts * grain).min(length) as isize;
             let last = (blocks * (part as u64 + 1) / parts * grain).min(length) as isize;
             let (row, col) = if by_rows { (first, 0) } else { (0, first) };
@@ -132,20 +150,20 @@ impl Run<'_> {
                 c: MatMut { data: target.data.cast_mut(), row_stride: target.row_stride },
                 acc: acc.map(|acc| place(acc, row, col, acc_size)),
                 bias: None,
-                // SAFETY: `core` is below the number of cores.
-                scratch: unsafe { (*cores.add(core)).scratch },
+                // SAFETY: one thread at a time runs as `core`.
+                scratch: unsafe { (*context.lanes.add(core)).scratch },
             };
             // SAFETY: `address` checked every operand; parts write different blocks of `c`.
             unsafe { step.kernel.run(&args) };
         };
         if parts == 1 {
-            part(0, 0);
+            part(0, number);
         } else {
-            self.pool.run_watched(parts as usize, &part, &mut || {
+            context.pool.run_watched(parts as usize, &part, &mut || {
                 poller.poll();
             });
         }
-        finish(&bounced, &self.buffers.bounce);
+        finish(&bounced, &self.lane().bounce);
         Ok(())
     }
 }
@@ -162,13 +180,16 @@ impl<T> Shared<T> {
     }
 }
 
-/// How many parts to make of `work` that can be cut into at most `most`.
-fn parts(work: u64, most: u64) -> u64 {
-    (work / PART_PS).clamp(1, most.max(1))
+/// Rows, columns and inner extent of a product now.
+pub(super) fn extents(step: &MatMulStep, frame: &Frame) -> Result<[u64; 3], String> {
+    let [bound_m, bound_n, bound_k] = step.bound;
+    let [m, n] = region(step.region, [bound_m, bound_n], frame)?;
+    let [k, _] = region([step.k, Operand::Int(1)], [bound_k, 1], frame)?;
+    Ok([m, n, k])
 }
 
 /// The extents of a region now, checked against what the tiles have room for.
-fn region(region: [Operand; 2], bound: [u32; 2], frame: &Frame) -> Result<[u64; 2], String> {
+pub(super) fn region(region: [Operand; 2], bound: [u32; 2], frame: &Frame) -> Result<[u64; 2], String> {
     let rows = frame.int(region[0]);
     let cols = frame.int(region[1]);
     if rows < 0 || cols < 0 || rows > bound[0].into() || cols > bound[1].into() {

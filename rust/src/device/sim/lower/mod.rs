@@ -18,7 +18,7 @@ mod schedule;
 
 pub(super) use functions::lane_bits;
 
-use super::code::{Code, Inst, Param, Source, Step};
+use super::code::{Code, Inst, Mem, Param, Source, Step};
 use crate::device::DeviceError;
 use crate::kernels::Isa;
 use crate::program::{
@@ -89,6 +89,7 @@ fn function(function: &Function, alias: &Alias, isa: Isa) -> Result<Code, Device
     Ok(Code {
         scalars: lowering.hidden,
         tensors: function.tensors.iter().map(|tensor| tensor.dtype).collect(),
+        written: written(function.tensors.len(), &insts, &steps),
         params: function
             .params
             .iter()
@@ -142,6 +143,37 @@ fn supported(function: &Function) -> Result<(), DeviceError> {
         }
     });
     missing.map_or(Ok(()), |(at, op)| Err(unsupported(at, op.name().to_owned())))
+}
+
+/// Which tensor slots are written through, views included.
+fn written(slots: usize, insts: &[Inst], steps: &[Step]) -> Vec<bool> {
+    let mut written = vec![false; slots];
+    let boxes = steps.iter().flat_map(Step::mems).filter(|operand| operand.write);
+    for operand in boxes {
+        if let Mem::Box(spec) = &operand.mem {
+            written[spec.tensor as usize] = true;
+        }
+    }
+    for inst in insts {
+        if let Inst::Write { dst: Source::Tensor(slot), .. } = inst {
+            written[*slot as usize] = true;
+        }
+    }
+    // A slot may be assigned more than once, in loops also before its source in the text.
+    loop {
+        let mut changed = false;
+        for inst in insts {
+            if let Inst::View { dst, src, .. } = inst
+                && written[*dst as usize]
+                && !std::mem::replace(&mut written[*src as usize], true)
+            {
+                changed = true;
+            }
+        }
+        if !changed {
+            return written;
+        }
+    }
 }
 
 struct Lowering<'a> {

@@ -5,6 +5,7 @@ mod mutants;
 mod random;
 mod reference;
 mod run;
+mod tasks;
 
 use crate::dtype::DType;
 use crate::kernels::Isa;

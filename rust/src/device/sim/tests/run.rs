@@ -78,7 +78,16 @@ pub fn run_on(
     isa: Isa,
     cores: usize,
 ) -> Result<(), DeviceError> {
-    let device = SimDevice::new(cores, isa);
+    run_with(&SimDevice::new(cores, isa), program, memory, scalars)
+}
+
+/// As [`run_on`], on a given chip.
+pub fn run_with(
+    device: &SimDevice,
+    program: &Program,
+    memory: &mut [Matrix],
+    scalars: &[u64],
+) -> Result<(), DeviceError> {
     let executable = device.compile(program)?;
     // Twice: what a launch leaves behind must not matter to the next one.
     for _ in 0..2 {
