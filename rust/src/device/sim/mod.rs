@@ -130,8 +130,10 @@ fn step_scratch(step: &Step) -> u64 {
         Step::Chain(chain) => chain.machine.scratch_bytes(chain.bound[1] as usize) as u64,
         Step::MatMul(product) => {
             let [m, n, k] = product.bound.map(|extent| extent as usize);
-            product.kernel.scratch_bytes(m, n, k) as u64
+            let kernels = product.kernels.iter().flatten();
+            kernels.map(|kernel| kernel.scratch_bytes(m, n, k) as u64).max().unwrap_or(0)
         }
+        Step::Block(_) => 0,
     }
 }
 
@@ -198,5 +200,8 @@ fn step_ns(step: &Step) -> u64 {
     match step {
         Step::Chain(chain) => u64::from(chain.bound[0]) * u64::from(chain.bound[1]) * u64::from(chain.cost) / 1000 + 10,
         Step::MatMul(product) => product.bound.iter().map(|&extent| u64::from(extent)).product::<u64>() / 50 + 50,
+        Step::Block(block) => {
+            u64::from(block.bound[0]) * u64::from(block.bound[1]) * u64::from(block.block.cost()) / 1000 + 20
+        }
     }
 }

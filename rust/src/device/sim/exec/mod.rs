@@ -6,6 +6,7 @@
 #![allow(unsafe_code)] // the device contract passes addresses
 
 mod access;
+mod block;
 mod entry;
 mod frame;
 mod interpret;

@@ -10,7 +10,7 @@ use super::Stop;
 use super::access::BoxMem;
 use super::frame::{Frame, View};
 use super::interpret::{Core, Element, Host};
-use crate::device::sim::code::{Code, Mem, MemUse, Step};
+use crate::device::sim::code::{BlockMem, Code, Mem, MemUse, Step};
 
 /// More boxes or rounds than this are not looked at: the task then counts as touching all it was given.
 const MOST_BOXES: usize = 256;
@@ -160,11 +160,24 @@ impl Host for Probe<'_> {
             }
             Step::MatMul(product) => {
                 let [m, n, k] = super::step::extents(product, frame).map_err(Stop::Message)?;
-                self.operand(&product.a, [m, k], frame)?;
-                self.operand(&product.b, [k, n], frame)?;
+                let turned = |span: [u64; 2], trans: bool| if trans { [span[1], span[0]] } else { span };
+                self.operand(&product.a, turned([m, k], product.trans[0]), frame)?;
+                self.operand(&product.b, turned([k, n], product.trans[1]), frame)?;
                 self.operand(&product.c, [m, n], frame)?;
                 if let Some(acc) = &product.acc {
                     self.operand(acc, [m, n], frame)?;
+                }
+            }
+            Step::Block(block) => {
+                for operand in &block.mems {
+                    if let BlockMem::Mem { mem, span, bound } = operand {
+                        let span = super::step::region(*span, *bound, frame).map_err(Stop::Message)?;
+                        self.operand(mem, span, frame)?;
+                    }
+                }
+                if let Some(tensor) = block.tensor {
+                    let view = &frame.tensors[tensor.slot as usize];
+                    self.add(Region::view(view, tensor.dtype.size(), tensor.write))?;
                 }
             }
         }

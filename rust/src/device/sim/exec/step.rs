@@ -1,7 +1,7 @@
 //! Steps on tiles: operands become addresses, and large work is cut into parts for the cores.
 #![allow(unsafe_code)] // calls the kernels with addresses that `access` and the layout of scratch memory vouch for
 
-use super::access::{BoxMem, plain_matrix};
+use super::access::{BoxMem, WindowMem, plain_matrix};
 use super::frame::Frame;
 use super::interpret::{Core, Lane};
 use crate::device::sim::code::{ChainStep, MatMulStep, Mem, MemUse, Step};
@@ -17,11 +17,34 @@ const PART_PS: u64 = 30_000_000;
 const FMA_PS: u64 = 20;
 
 /// A box that is no matrix with adjacent columns and was copied to (or will be copied from) a dense buffer.
-struct Bounced {
+pub(super) struct Bounced {
     operand: usize,
-    mem: BoxMem,
+    mem: Odd,
     size: usize,
     write: bool,
+}
+
+/// Memory that is no matrix.
+enum Odd {
+    Box(BoxMem),
+    /// A window that is partly outside its tile.
+    Window(WindowMem),
+}
+
+impl Odd {
+    /// Copies all elements to dense rows at `dense`, or from there.
+    ///
+    /// # Safety
+    /// `dense` is valid for all elements, and the memory is live.
+    unsafe fn copy_dense(&self, dense: *mut u8, size: usize, to_dense: bool) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Odd::Box(mem) => mem.copy_dense(dense, size, to_dense),
+                Odd::Window(mem) => mem.copy_dense(dense, size, to_dense),
+            }
+        }
+    }
 }
 
 impl Core<'_> {
@@ -29,6 +52,7 @@ impl Core<'_> {
         match step {
             Step::Chain(chain) => self.chain(chain, frame),
             Step::MatMul(product) => self.matmul(product, frame),
+            Step::Block(block) => self.block(block, frame),
         }
     }
 
@@ -110,16 +134,22 @@ impl Core<'_> {
         let mut bounced = Vec::new();
         let (context, number) = (self.context, self.number);
         let Lane { bounce, tiles, .. } = self.lane();
-        let mut operand =
-            |at: usize, operand: &MemUse, span| address(operand, span, frame, *tiles, at, bounce, &mut bounced);
-        let a = operand(0, &step.a, [m, k])?;
-        let b = operand(1, &step.b, [k, n])?;
-        let c = operand(2, &step.c, [m, n])?;
-        let acc = step.acc.as_ref().map(|acc| operand(3, acc, [m, n])).transpose()?;
+        let mut operand = |at: usize, operand: &MemUse, rows: u64, cols: u64, trans: bool| {
+            let span = if trans { [cols, rows] } else { [rows, cols] };
+            match turned(operand, span, frame).filter(|_| at < 2) {
+                Some(place) => Ok::<_, String>((place, !trans)),
+                None => address(operand, span, frame, *tiles, at, bounce, &mut bounced).map(|place| (place, trans)),
+            }
+        };
+        let (a, a_trans) = operand(0, &step.a, m, k, step.trans[0])?;
+        let (b, b_trans) = operand(1, &step.b, k, n, step.trans[1])?;
+        let (c, _) = operand(2, &step.c, m, n, false)?;
+        let acc = step.acc.as_ref().map(|acc| operand(3, acc, m, n, false)).transpose()?.map(|(acc, _)| acc);
+        let kernel = &step.kernels[usize::from(a_trans)][usize::from(b_trans)];
         let work = m * n * k.max(1) * FMA_PS;
         self.budget -= work as i64;
         // Columns are cut first: each part then reads its own part of the right operand, which is the large one.
-        let (m_step, n_step) = (step.kernel.m_step() as u64, step.kernel.n_step() as u64);
+        let (m_step, n_step) = (kernel.m_step() as u64, kernel.n_step() as u64);
         let by_rows = m / m_step > n / n_step;
         let (length, grain) = if by_rows { (m, m_step) } else { (n, n_step) };
         let blocks = length.div_ceil(grain);
@@ -145,8 +175,8 @@ impl Core<'_> {
                 m: if by_rows { (last - first) as usize } else { m as usize },
                 n: if by_rows { n as usize } else { (last - first) as usize },
                 k: k as usize,
-                a: place(a, row, 0, a_size),
-                b: Rhs::Plain(place(b, 0, col, a_size)),
+                a: if a_trans { place(a, 0, row, a_size) } else { place(a, row, 0, a_size) },
+                b: Rhs::Plain(if b_trans { place(b, col, 0, a_size) } else { place(b, 0, col, a_size) }),
                 c: MatMut { data: target.data.cast_mut(), row_stride: target.row_stride },
                 acc: acc.map(|acc| place(acc, row, col, acc_size)),
                 bias: None,
@@ -154,7 +184,7 @@ impl Core<'_> {
                 scratch: unsafe { (*context.lanes.add(core)).scratch },
             };
             // SAFETY: `address` checked every operand; parts write different blocks of `c`.
-            unsafe { step.kernel.run(&args) };
+            unsafe { kernel.run(&args) };
         };
         if parts == 1 {
             part(0, number);
@@ -166,6 +196,16 @@ impl Core<'_> {
         finish(&bounced, &self.lane().bounce);
         Ok(())
     }
+}
+
+/// The address and the row stride of the transpose of a box, where that is a matrix with adjacent columns and the box is not.
+fn turned(operand: &MemUse, span: [u64; 2], frame: &Frame) -> Option<(*mut u8, isize)> {
+    let Mem::Box(spec) = &operand.mem else { return None };
+    if plain_matrix(spec, frame, span[0], span[1]).is_some() || span[0] <= 1 || span[1] <= 1 {
+        return None;
+    }
+    let mem = BoxMem::evaluate(spec, frame, span[0], span[1]).ok()?;
+    mem.turned(operand.dtype.size()).map(|stride| (mem.data, stride))
 }
 
 /// Lets the parts of one step see its addresses.
@@ -203,7 +243,7 @@ pub(super) fn region(region: [Operand; 2], bound: [u32; 2], frame: &Frame) -> Re
 }
 
 /// The first element and the bytes from row to row of an operand that spans `span`.
-fn address(
+pub(super) fn address(
     operand: &MemUse,
     span: [u64; 2],
     frame: &Frame,
@@ -214,6 +254,20 @@ fn address(
 ) -> Result<(*mut u8, isize), String> {
     match &operand.mem {
         Mem::Tile(tile) => Ok((tiles.wrapping_add(tile.home as usize), tile.row_stride as isize)),
+        Mem::Window(window) => {
+            let size = operand.dtype.size();
+            let mem = WindowMem::evaluate(window, frame, span, size, tiles);
+            if let Some(first) = mem.inside() {
+                return Ok((first, window.tile.row_stride as isize));
+            }
+            let dense = dense(bounce, at, span, size);
+            if !operand.write {
+                // SAFETY: the buffer has room for the window.
+                unsafe { mem.copy_dense(dense, size, true) };
+            }
+            bounced.push(Bounced { operand: at, mem: Odd::Window(mem), size, write: operand.write });
+            Ok((dense, (span[1] as usize * size) as isize))
+        }
         Mem::Box(spec) => {
             if let Some(found) = plain_matrix(spec, frame, span[0], span[1]) {
                 return Ok(found);
@@ -223,26 +277,30 @@ fn address(
             if let Some(stride) = mem.row_stride(size) {
                 return Ok((mem.data, stride));
             }
-            let row = span[1] as usize * size;
-            let words = (span[0] as usize * row).div_ceil(8);
-            if bounce.len() <= at {
-                bounce.resize_with(at + 1, Vec::new);
-            }
-            let buffer = &mut bounce[at];
-            buffer.resize(words.max(buffer.len()), 0);
-            let dense: *mut u8 = buffer.as_mut_ptr().cast();
+            let dense = dense(bounce, at, span, size);
             if !operand.write {
                 // SAFETY: the buffer has room for the box, which was checked.
                 unsafe { mem.copy_dense(dense, size, true) };
             }
-            bounced.push(Bounced { operand: at, mem, size, write: operand.write });
-            Ok((dense, row as isize))
+            bounced.push(Bounced { operand: at, mem: Odd::Box(mem), size, write: operand.write });
+            Ok((dense, (span[1] as usize * size) as isize))
         }
     }
 }
 
+/// Room for dense rows of the operand `at`.
+fn dense(bounce: &mut Vec<Vec<u64>>, at: usize, span: [u64; 2], size: usize) -> *mut u8 {
+    let words = (span[0] as usize * span[1] as usize * size).div_ceil(8);
+    if bounce.len() <= at {
+        bounce.resize_with(at + 1, Vec::new);
+    }
+    let buffer = &mut bounce[at];
+    buffer.resize(words.max(buffer.len()), 0);
+    buffer.as_mut_ptr().cast()
+}
+
 /// Copies results that went to a dense buffer to where they belong.
-fn finish(bounced: &[Bounced], bounce: &[Vec<u64>]) {
+pub(super) fn finish(bounced: &[Bounced], bounce: &[Vec<u64>]) {
     for copy in bounced.iter().filter(|copy| copy.write) {
         let dense = bounce[copy.operand].as_ptr().cast::<u8>().cast_mut();
         // SAFETY: as when the box was checked; the kernel has filled the buffer.
