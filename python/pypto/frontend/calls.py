@@ -49,7 +49,7 @@ class BoundCall:
 
     def given(self, name: str) -> Any:
         """The value of a parameter by name; `None` where the form has no such parameter."""
-        for param, value in zip(self.form.params, self.values, strict=True):
+        for param, value in zip(self.form.accepted, self.values, strict=True):
             if param.name == name:
                 return value
         return None
@@ -60,7 +60,7 @@ class BoundCall:
 
     def node_named(self, name: str) -> ast.AST:
         """Where a parameter by name stands."""
-        for position, param in enumerate(self.form.params):
+        for position, param in enumerate(self.form.accepted):
             if param.name == name:
                 return self.node_of(position)
         return self.node
@@ -98,7 +98,7 @@ class Calls:
         if not form.op.supported:
             builder.fail(
                 "unsupported",
-                f"{form.spelling} is not supported yet",
+                f"{form.spelling} {form.op.refusal}",
                 node.func,
                 "compose it from operations that are: each has a rule in the table of pypto.language.ops",
             )
@@ -107,7 +107,7 @@ class Calls:
 
     def match(self, form: Form, node: ast.Call) -> BoundCall:
         """Evaluates the arguments of a call and matches them to the parameters of the form."""
-        builder, params = self.builder, form.params
+        builder, params = self.builder, form.accepted
         values: list[Any] = [REQUIRED] * len(params)
         nodes: list[ast.expr | None] = [None] * len(params)
         positional = sum(1 for param in params if not param.keyword_only)
