@@ -105,7 +105,8 @@ fn program(inputs: usize) -> Arc<Program> {
 
 #[test]
 fn a_steady_launch_allocates_nothing() {
-    let config = WorkerConfig { name: None, device: Box::new(Idle), capacity: 64 << 20, poison: false };
+    let config =
+        WorkerConfig { name: None, device: Box::new(Idle), capacity: 64 << 20, poison: false, packed_share: 0.5 };
     let worker = Worker::open(config).unwrap();
     for inputs in [2, 141] {
         let registration = worker.register(program(inputs)).unwrap();

@@ -42,7 +42,7 @@ impl Worker {
         name: Option<String>,
     ) -> PyResult<Self> {
         let device = platform::open(platform, device_id, cores)?;
-        let config = WorkerConfig { name, device, capacity, poison };
+        let config = WorkerConfig { name, device, capacity, poison, packed_share: 0.5 };
         let core = detached(py, || crate::worker::Worker::open(config))?;
         Ok(Self { shared: Shared::new(core) })
     }

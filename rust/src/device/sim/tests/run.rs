@@ -66,7 +66,8 @@ pub fn execute(
     let mut heap = Heap::default();
     let scratch = heap.reserve(executable.scratch_bytes())?;
     let args = tensors.args();
-    let launch = Launch { tensors: &args, scalars, repeats, scratch, workspace: &mut heap, poll, invocation: 1 };
+    let launch =
+        Launch { tensors: &args, scalars, repeats, packed: &[], scratch, workspace: &mut heap, poll, invocation: 1 };
     // SAFETY: the arguments match the parameters: the tests pass what the program declares.
     unsafe { executable.launch(launch) }
 }
