@@ -47,7 +47,7 @@ fn values(dtype: DType, rows: u32, cols: u32, seed: u64) -> Matrix {
             return rounded(value, dtype);
         }
         let ints = [0, 1, -1, 2, 3, -7, 31, 8, 100, i64::MIN, i64::MAX, 1 << 31, 0x7fff_ffff, -128, 127, 0x55aa_1234];
-        let value = ints[draw as usize % ints.len()] >> if draw % 5 == 0 { 64 - 8 * size as u32 } else { 0 };
+        let value = ints[draw as usize % ints.len()] >> if draw.is_multiple_of(5) { 64 - 8 * size as u32 } else { 0 };
         match dtype {
             DType::Bool => (value & 1) as u64,
             _ => from_bytes(&value.to_le_bytes()[..size], dtype),
@@ -245,7 +245,8 @@ fn reductions_agree_for_every_type() {
 
 #[test]
 fn functions_of_floats_are_within_two_units_in_the_last_place() {
-    let functions: [(OpCode, fn(f64) -> f64); 5] = [
+    type Exact = fn(f64) -> f64;
+    let functions: [(OpCode, Exact); 5] = [
         (OpCode::Exp, f64::exp),
         (OpCode::Log, f64::ln),
         (OpCode::Rsqrt, |x| 1.0 / x.sqrt()),
@@ -253,7 +254,7 @@ fn functions_of_floats_are_within_two_units_in_the_last_place() {
         (OpCode::Cos, f64::cos),
     ];
     let tiles = vec![slot(DType::F32, ROWS, COLS); 2];
-    let input = |at: usize| (at as f32 * 0.37 - 11.0) * if at % 3 == 0 { 1.0 } else { 0.01 };
+    let input = |at: usize| (at as f32 * 0.37 - 11.0) * if at.is_multiple_of(3) { 1.0 } else { 0.01 };
     for (code, exact) in functions {
         let program = program(tiles.clone(), 1, op(code, 1, vec![Arg::Tile(0)], [ROWS, COLS]));
         let data = (0..(ROWS * COLS) as usize).map(|at| Some(u64::from(input(at).to_bits())));
