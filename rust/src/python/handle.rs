@@ -102,6 +102,14 @@ impl RegistrationHandle {
         }
     }
 
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    pub(super) fn registration(&self) -> &Registration {
+        &self.registration
+    }
+
     fn params(&self) -> &[Param] {
         &self.registration.program().params
     }
@@ -329,7 +337,7 @@ impl RegistrationHandle {
 }
 
 /// Reads an argument that is no resident tensor. What the value points to lives as long as the argument and `keep`.
-fn read_argument<'a>(
+pub(super) fn read_argument<'a>(
     arg: &'a Bound<'_, PyAny>,
     param: &Param,
     position: usize,
@@ -354,7 +362,7 @@ fn read_argument<'a>(
 
 /// The exception of a launch. One about a resident buffer also says where that stands among the arguments.
 #[cold]
-fn launch_error(error: Error, values: &[Value<'_>]) -> PyErr {
+pub(super) fn launch_error(error: Error, values: &[Value<'_>]) -> PyErr {
     let Error::Worker(
         WorkerError::FreedBuffer { buffer, .. }
         | WorkerError::StaleBuffer { buffer, .. }
