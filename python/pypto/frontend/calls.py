@@ -49,7 +49,7 @@ class BoundCall:
 
     def given(self, name: str) -> Any:
         """The value of a parameter by name; `None` where the form has no such parameter."""
-        for param, value in zip(self.form.params, self.values, strict=True):
+        for param, value in zip(self.form.accepted, self.values, strict=True):
             if param.name == name:
                 return value
         return None
@@ -60,7 +60,7 @@ class BoundCall:
 
     def node_named(self, name: str) -> ast.AST:
         """Where a parameter by name stands."""
-        for position, param in enumerate(self.form.params):
+        for position, param in enumerate(self.form.accepted):
             if param.name == name:
                 return self.node_of(position)
         return self.node
@@ -86,6 +86,10 @@ class Calls:
                 return self._construct(mark, node)
             if isinstance(callee.obj, (JITFunction, FunctionDecl, InlineFunction)) or invoke.is_ir_function(callee.obj):
                 return invoke.call_function(self.reader, callee.obj, node)
+            if callee.obj is float and len(node.args) == 1 and isinstance(node.args[0], ast.Constant):
+                text = str(node.args[0].value).strip("+").lower()
+                if text in ("inf", "-inf", "infinity", "-infinity", "nan"):  # what no literal can say
+                    return literal(float(text))
         return self._reject(callee, node)
 
     def operation(self, form: Form, node: ast.Call) -> Value:
@@ -94,7 +98,7 @@ class Calls:
         if not form.op.supported:
             builder.fail(
                 "unsupported",
-                f"{form.spelling} is not supported yet",
+                f"{form.spelling} {form.op.refusal}",
                 node.func,
                 "compose it from operations that are: each has a rule in the table of pypto.language.ops",
             )
@@ -103,7 +107,7 @@ class Calls:
 
     def match(self, form: Form, node: ast.Call) -> BoundCall:
         """Evaluates the arguments of a call and matches them to the parameters of the form."""
-        builder, params = self.builder, form.params
+        builder, params = self.builder, form.accepted
         values: list[Any] = [REQUIRED] * len(params)
         nodes: list[ast.expr | None] = [None] * len(params)
         positional = sum(1 for param in params if not param.keyword_only)

@@ -20,9 +20,6 @@ from pypto.ir.types import TileType, same_box, same_valid
 if TYPE_CHECKING:
     from pypto.frontend.reader import Reader
 
-MAX_STATEMENTS: Final = 200_000
-"""Statements of one function after unrolling and inlining. More is a runaway `pl.unroll`."""
-
 _REJECTED: Final[dict[type[ast.stmt], tuple[str, str]]] = {
     ast.FunctionDef: ("a nested function", "define it outside and decorate it with @pl.jit.inline"),
     ast.AsyncFunctionDef: ("a nested function", "define it outside and decorate it with @pl.jit.inline"),
@@ -51,13 +48,7 @@ class Statements:
         for node in body:
             if builder.frame.result is not None:
                 return  # nothing after `return` runs
-            if len(builder.block) > MAX_STATEMENTS:
-                builder.fail(
-                    "value",
-                    f"this function has more than {MAX_STATEMENTS} statements",
-                    node,
-                    "loop with pl.range instead of pl.unroll",
-                )
+            self.reader.library.count(builder, node)
             try:
                 visit = _VISITORS.get(type(node))
                 if visit is None:

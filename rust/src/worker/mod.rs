@@ -241,16 +241,6 @@ impl Worker {
         unsafe { self.enter("run")?.launch(registration, args, poll) }
     }
 
-    /// See [`Session::launch_estimate_ns`]. Does not wait: of a worker that is busy, `u64::MAX`, because the launch would
-    /// begin with a wait.
-    pub fn launch_estimate_ns(&self, registration: &Registration, args: &[Value<'_>]) -> u64 {
-        match self.try_enter("run") {
-            Ok(Some(mut session)) => session.launch_estimate_ns(registration, args),
-            Ok(None) => u64::MAX,
-            Err(_) => 0,
-        }
-    }
-
     /// The memory now; of a worker that is closed, or belongs to a parent process, that it has none.
     pub fn memory_report(&self) -> MemoryReport {
         let empty = |_| MemoryReport::empty(self.owner.clone());

@@ -10,14 +10,14 @@ pub mod pool;
 #[cfg(test)]
 mod tests;
 
-use crate::device::{Device, DeviceError, Executable, Launch, TensorArg};
+use crate::device::{Device, DeviceError, Executable, Launch};
 use crate::kernels::Isa;
 use crate::program::{Operand, Program, verify};
 use code::{Code, Inst, Step};
-use exec::{Pace, ScratchPlan, State};
+use exec::{Pace, ScratchPlan, State, Waits};
 use lower::Lowered;
 use pool::CorePool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The simulated chip.
 pub struct SimDevice {
@@ -73,8 +73,12 @@ impl Device for SimDevice {
             name: program.name.clone(),
             files: program.files.clone(),
             estimate: estimate(&lowered),
-            state: Mutex::new(State::new(&lowered, self.pool.cores(), task_cores, paces)),
-            always: self.always,
+            state: State::new(&lowered, self.pool.cores(), task_cores, paces),
+            waits: match (self.always, task_cores) {
+                (true, _) => Waits::Always,
+                (false, 1) => Waits::Never,
+                _ => Waits::Worth,
+            },
             lowered,
             plan,
             pool: Arc::clone(&self.pool),
@@ -97,9 +101,9 @@ struct SimExecutable {
     name: String,
     files: Vec<String>,
     lowered: Lowered,
-    state: Mutex<State>,
+    state: State,
     plan: ScratchPlan,
-    always: bool,
+    waits: Waits,
     pool: Arc<CorePool>,
     /// Nanoseconds of a launch, as far as registration can tell.
     estimate: u64,
@@ -110,17 +114,18 @@ impl Executable for SimExecutable {
         self.plan.bytes()
     }
 
-    fn estimated_ns(&self, _tensors: &[TensorArg]) -> u64 {
+    fn estimated_ns(&self) -> u64 {
         self.estimate
     }
 
-    unsafe fn launch(&self, launch: Launch<'_>) -> Result<(), DeviceError> {
-        // A panic in a kernel leaves only values that the next launch overwrites.
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+    fn overwrites(&self, tensor: usize) -> bool {
+        self.state.overwrites(tensor)
+    }
+
+    unsafe fn launch(&mut self, launch: Launch<'_>) -> Result<(), DeviceError> {
+        let Self { lowered, state, plan, pool, waits, files, name, .. } = self;
         // SAFETY: the caller's promise; the plan is the one that `scratch_bytes` tells.
-        unsafe {
-            exec::launch(&self.lowered, &mut state, self.plan, &self.pool, self.always, launch, &self.files, &self.name)
-        }
+        unsafe { exec::launch(lowered, state, *plan, pool, *waits, launch, files, name) }
     }
 }
 
@@ -130,8 +135,10 @@ fn step_scratch(step: &Step) -> u64 {
         Step::Chain(chain) => chain.machine.scratch_bytes(chain.bound[1] as usize) as u64,
         Step::MatMul(product) => {
             let [m, n, k] = product.bound.map(|extent| extent as usize);
-            product.kernel.scratch_bytes(m, n, k) as u64
+            let kernels = product.kernels.iter().flatten();
+            kernels.map(|kernel| kernel.scratch_bytes(m, n, k) as u64).max().unwrap_or(0)
         }
+        Step::Block(_) => 0,
     }
 }
 
@@ -198,5 +205,8 @@ fn step_ns(step: &Step) -> u64 {
     match step {
         Step::Chain(chain) => u64::from(chain.bound[0]) * u64::from(chain.bound[1]) * u64::from(chain.cost) / 1000 + 10,
         Step::MatMul(product) => product.bound.iter().map(|&extent| u64::from(extent)).product::<u64>() / 50 + 50,
+        Step::Block(block) => {
+            u64::from(block.bound[0]) * u64::from(block.bound[1]) * u64::from(block.block.cost()) / 1000 + 20
+        }
     }
 }

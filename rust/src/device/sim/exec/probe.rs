@@ -10,7 +10,8 @@ use super::Stop;
 use super::access::BoxMem;
 use super::frame::{Frame, View};
 use super::interpret::{Core, Element, Host};
-use crate::device::sim::code::{Code, Mem, MemUse, Step};
+use super::replay::StepId;
+use crate::device::sim::code::{BlockMem, Mem, MemUse, Step};
 
 /// More boxes or rounds than this are not looked at: the task then counts as touching all it was given.
 const MOST_BOXES: usize = 256;
@@ -116,16 +117,17 @@ pub(super) struct Probe<'a> {
 }
 
 impl<'a> Probe<'a> {
-    /// Fills `regions` with what a run of `code` would touch.
+    /// Fills `regions` with what a run of `kernel` would touch.
     pub fn look(
         regions: &'a mut Vec<Region>,
         pending: &'a [Region],
         core: &mut Core<'_>,
-        code: &Code,
+        kernel: u32,
         frame: &mut Frame,
     ) -> Sight {
         regions.clear();
-        match core.code(code, frame, &mut Self { regions, pending, rounds: 0 }) {
+        let code = &core.context.lowered.kernels[kernel as usize];
+        match core.code(Some(kernel), code, frame, &mut Self { regions, pending, rounds: 0 }) {
             Ok(()) => Sight::Clear,
             Err(Stop::Pending) => Sight::Pending,
             // A fault comes again, in its turn, when the task runs.
@@ -149,7 +151,7 @@ impl<'a> Probe<'a> {
 }
 
 impl Host for Probe<'_> {
-    fn step(&mut self, _: &mut Core<'_>, step: &Step, frame: &Frame) -> Result<(), Stop> {
+    fn step(&mut self, _: &mut Core<'_>, _: StepId, step: &Step, frame: &Frame) -> Result<(), Stop> {
         match step {
             Step::Chain(chain) => {
                 let [rows, cols] = super::step::region(chain.region, chain.bound, frame).map_err(Stop::Message)?;
@@ -160,11 +162,24 @@ impl Host for Probe<'_> {
             }
             Step::MatMul(product) => {
                 let [m, n, k] = super::step::extents(product, frame).map_err(Stop::Message)?;
-                self.operand(&product.a, [m, k], frame)?;
-                self.operand(&product.b, [k, n], frame)?;
+                let turned = |span: [u64; 2], trans: bool| if trans { [span[1], span[0]] } else { span };
+                self.operand(&product.a, turned([m, k], product.trans[0]), frame)?;
+                self.operand(&product.b, turned([k, n], product.trans[1]), frame)?;
                 self.operand(&product.c, [m, n], frame)?;
                 if let Some(acc) = &product.acc {
                     self.operand(acc, [m, n], frame)?;
+                }
+            }
+            Step::Block(block) => {
+                for operand in &block.mems {
+                    if let BlockMem::Mem { mem, span, bound } = operand {
+                        let span = super::step::region(*span, *bound, frame).map_err(Stop::Message)?;
+                        self.operand(mem, span, frame)?;
+                    }
+                }
+                if let Some(tensor) = block.tensor {
+                    let view = &frame.tensors[tensor.slot as usize];
+                    self.add(Region::view(view, tensor.dtype.size(), tensor.write))?;
                 }
             }
         }
