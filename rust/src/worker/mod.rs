@@ -6,6 +6,7 @@
 //! | `register`  | programs made ready, once, keyed by content                                         |
 //! | `value`     | what a launch is given                                                              |
 //! | `bind`      | the one validator of arguments; `scalar` narrows numbers, `mismatch` words refusals |
+//! | `check`     | what `bind` says about arguments, without a launch                                  |
 //! | `launch`    | bind, copies in, the device's work, copies out; `workspace` lends memory            |
 //! | `close`     | the end, in the order that the contract sets                                        |
 //! | `fork`      | a forked child gets an error instead of a hang                                      |
@@ -15,6 +16,7 @@
 //! launch uses would need its own protocol; freeing behind the launch comes for nothing this way.
 
 mod bind;
+mod check;
 mod close;
 mod counters;
 mod error;
