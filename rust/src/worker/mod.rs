@@ -7,6 +7,7 @@
 //! | `value`     | what a launch is given                                                              |
 //! | `bind`      | the one validator of arguments; `scalar` narrows numbers, `mismatch` words refusals |
 //! | `packed`    | packed forms beside resident weights                                                |
+//! | `check`     | what `bind` says about arguments, without a launch                                  |
 //! | `launch`    | bind, copies in, the device's work, copies out; `workspace` lends memory            |
 //! | `close`     | the end, in the order that the contract sets                                        |
 //! | `fork`      | a forked child gets an error instead of a hang                                      |
@@ -16,6 +17,7 @@
 //! launch uses would need its own protocol; freeing behind the launch comes for nothing this way.
 
 mod bind;
+mod check;
 mod close;
 mod counters;
 mod error;

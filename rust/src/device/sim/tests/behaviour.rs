@@ -75,18 +75,18 @@ pub(super) fn program(shapes: &[(u64, u64)], extra: usize, entry: Vec<Stmt>, ker
     Program { name, files, symbols: vec![], params, entry, kernels: vec![kernel] }
 }
 
-fn launch(tensors: &[u32], blocks: Operand) -> Stmt {
+pub(super) fn launch(tensors: &[u32], blocks: Operand) -> Stmt {
     let args = tensors.iter().map(|&slot| LaunchArg::Tensor(slot)).collect();
     stmt(StmtKind::Launch { kernel: 0, args, blocks })
 }
 
 pub(super) fn matrix(rows: usize, cols: usize, value: impl Fn(usize, usize) -> f32) -> Matrix {
-    let data = (0..rows * cols).map(|at| Some(value(at / cols, at % cols).to_bits())).collect();
+    let data = (0..rows * cols).map(|at| Some(value(at / cols, at % cols).to_bits().into())).collect();
     Matrix { dtype: DType::F32, rows, cols, data }
 }
 
 fn value(matrix: &Matrix, row: usize, col: usize) -> f32 {
-    f32::from_bits(matrix.data[row * matrix.cols + col].unwrap())
+    f32::from_bits(matrix.data[row * matrix.cols + col].unwrap() as u32)
 }
 
 fn run(program: &Program, memory: &mut [Matrix]) -> Result<(), DeviceError> {
