@@ -5,7 +5,8 @@
 //! | `memory`    | the user's memory: allocate, free, copy                                             |
 //! | `register`  | programs made ready, once, keyed by content                                         |
 //! | `value`     | what a launch is given                                                              |
-//! | `bind`      | the one validator of arguments; `scalar` narrows numbers, `mismatch` words refusals |
+//! | `bind`      | the one validator of arguments; `scalar` narrows numbers, `ranges` finds overlaps,  |
+//! |             | `mismatch` words refusals                                                           |
 //! | `launch`    | bind, copies in, the device's work, copies out; `workspace` lends memory            |
 //! | `close`     | the end, in the order that the contract sets                                        |
 //! | `fork`      | a forked child gets an error instead of a hang                                      |
@@ -22,6 +23,7 @@ mod fork;
 mod launch;
 mod memory;
 mod mismatch;
+mod ranges;
 mod register;
 mod scalar;
 mod value;

@@ -30,6 +30,9 @@ const BUDGET_PS: i64 = 5_000_000_000;
 /// Estimated picoseconds of one round of a loop without work.
 const ROUND_PS: i64 = 10_000;
 
+/// Stands for the number of a kernel.
+const ENTRY: u32 = u32::MAX;
+
 /// What launches of one executable use again and again.
 pub(super) struct State {
     entry: Frame,
@@ -159,7 +162,7 @@ pub(super) unsafe fn launch(
     } else {
         bind(&lowered.entry, frame, launch.tensors, launch.scalars);
         run.recording = record.then_some(&mut *replay);
-        let result = run.code(None, &lowered.entry, frame);
+        let result = run.code(ENTRY, &lowered.entry, frame);
         if let (Ok(()), Some(replay)) = (&result, run.recording.take()) {
             replay.complete(lowered, launch.tensors);
         }
@@ -236,15 +239,13 @@ impl Run<'_> {
                 self.look_around()?;
             }
             step = task.steps;
-            if let Some(kernel) = task.kernel {
-                self.task_ends(kernel, begin);
-            }
+            self.task_ends(task.kernel, begin);
         }
         Ok(())
     }
 
-    /// Runs `code`, which is that of `kernel` or of the entry.
-    fn code(&mut self, kernel: Option<u32>, code: &Code, frame: &mut Frame) -> Result<(), Stop> {
+    /// Runs `code`, which is that of `kernel` or, with [`ENTRY`], of the entry.
+    fn code(&mut self, kernel: u32, code: &Code, frame: &mut Frame) -> Result<(), Stop> {
         let mut pc = 0;
         while let Some(inst) = code.insts.get(pc) {
             pc += 1;
@@ -391,9 +392,6 @@ impl Run<'_> {
             Frame { scalars: Vec::new(), tensors: Vec::new(), block: [0, 1] },
         );
         let mut result = Ok(());
-        if let Some(replay) = &mut self.recording {
-            replay.task_begins();
-        }
         let begin = self.task_begins();
         for block in 0..blocks {
             frame.scalars.fill(0);
@@ -409,7 +407,7 @@ impl Run<'_> {
                 }
             }
             frame.block = [block, blocks];
-            result = self.code(Some(kernel), code, &mut frame);
+            result = self.code(kernel, code, &mut frame);
             if result.is_err() {
                 break;
             }
