@@ -166,9 +166,7 @@ impl Worker {
     fn check_tensor(&self, py: Python<'_>, tensor: &Bound<'_, PyAny>, label: &str) -> PyResult<()> {
         let tensor = tensor::expect(tensor, label)?;
         match tensor.resident() {
-            Some(resident) => {
-                Ok(self.shared.enter(py, "run")?.check_buffer(&resident.buffer, || label.to_owned())?)
-            }
+            Some(resident) => Ok(self.shared.enter(py, "run")?.check_buffer(&resident.buffer, || label.to_owned())?),
             None => Err(PyValueError::new_err(format!("{label}: {}", tensor::not_resident(tensor, py)))),
         }
     }

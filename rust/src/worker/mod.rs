@@ -5,7 +5,8 @@
 //! | `memory`    | the user's memory: allocate, free, copy                                             |
 //! | `register`  | programs made ready, once, keyed by content                                         |
 //! | `value`     | what a launch is given                                                              |
-//! | `bind`      | the one validator of arguments; `scalar` narrows numbers, `mismatch` words refusals |
+//! | `bind`      | the one validator of arguments; `scalar` narrows numbers, `ranges` finds overlaps,  |
+//! |             | `mismatch` words refusals                                                           |
 //! | `packed`    | packed forms beside resident weights                                                |
 //! | `check`     | what `bind` says about arguments, without a launch                                  |
 //! | `launch`    | bind, copies in, the device's work, copies out; `workspace` lends memory            |
@@ -26,6 +27,7 @@ mod launch;
 mod memory;
 mod mismatch;
 mod packed;
+mod ranges;
 mod register;
 mod scalar;
 mod value;

@@ -166,14 +166,8 @@ impl<'a> Core<'a> {
         self.lane().frames[kernel as usize] = frame;
     }
 
-    /// Runs `code`, which is that of `kernel` or of the entry.
-    pub fn code<H: Host>(
-        &mut self,
-        kernel: Option<u32>,
-        code: &Code,
-        frame: &mut Frame,
-        host: &mut H,
-    ) -> Result<(), Stop> {
+    /// Runs `code`, which is that of `kernel` or, with [`super::ENTRY`], of the entry.
+    pub fn code<H: Host>(&mut self, kernel: u32, code: &Code, frame: &mut Frame, host: &mut H) -> Result<(), Stop> {
         let mut pc = 0;
         while let Some(inst) = code.insts.get(pc) {
             pc += 1;

@@ -36,6 +36,9 @@ use poll::Poller;
 use replay::Replay;
 use wave::Wave;
 
+/// Stands for the number of a kernel.
+const ENTRY: u32 = u32::MAX;
+
 /// What launches of one executable use again and again.
 pub(super) struct State {
     entry: Frame,
@@ -181,7 +184,7 @@ pub(super) unsafe fn launch(
     } else {
         bind(&lowered.entry, frame, launch.tensors, launch.scalars);
         core.recording = record.then_some(replay);
-        let result = core.code(None, &lowered.entry, frame, host).and_then(|()| host.wave.run(core));
+        let result = core.code(ENTRY, &lowered.entry, frame, host).and_then(|()| host.wave.run(core));
         if let (Ok(()), Some(replay)) = (&result, core.recording.take()) {
             replay.complete(lowered, launch.tensors);
         }
