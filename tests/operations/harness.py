@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from checking import worker
 from interp.numbers import NUMPY, rounded
@@ -104,12 +103,7 @@ def kernel_of(text: str, path: Path) -> Any:
 
 def launch(kernel: Any, *args: torch.Tensor) -> None:
     """One run of a kernel on the simulated chip."""
-    try:
-        worker().run(kernel.compile(*args), *args)
-    except ValueError as error:
-        if "is not supported by a2a3sim" not in str(error):
-            raise
-        pytest.skip("the device does not have it yet")
+    worker().run(kernel.compile(*args), *args)
 
 
 def check(case: Case, dtype: str, shape: Shape, partial: bool, directory: Path) -> None:

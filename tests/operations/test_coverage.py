@@ -7,9 +7,7 @@ from operations.cases import CASES
 
 from pypto.language import ops
 
-HERE = Path(__file__).parent
-ELSEWHERE = HERE.parent / "frontend"
-TEXT = "".join(path.read_text() for folder in (HERE, ELSEWHERE) for path in folder.glob("*.py"))
+TEXT = "".join(path.read_text() for path in Path(__file__).parents[1].rglob("*.py"))
 
 
 def test_every_operation_of_the_table_is_in_the_matrix_or_in_a_test() -> None:

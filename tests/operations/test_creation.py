@@ -101,6 +101,20 @@ def test_17_created_tensors_are_not_zeroed_unless_they_are_given_a_value() -> No
     np.testing.assert_array_equal(out[8:], 3)
 
 
+@pl.jit
+def geometry(out: pl.Out[pl.Tensor[[1, 2], pl.INT32]]):
+    none = pl.system.task_invalid()
+    with pl.at(level=pl.Level.CORE_GROUP, deps=[none]):
+        pl.write(out, [0, 0], pl.cast(pl.system.available_aiv_count(), pl.INT32))
+        pl.write(out, [0, 1], pl.cast(pl.system.available_cluster_count(), pl.INT32))
+    return out
+
+
+def test_the_chip_has_the_geometry_of_the_910b() -> None:
+    (out,) = run(geometry, empty(1, 2, dtype=np.int32))
+    np.testing.assert_array_equal(out, [[48, 24]])
+
+
 @pl.jit.incore
 def half_of_an_integer(out: pl.Out[pl.Tensor]):
     out = pl.store(pl.tile.full([4, 8], pl.INT32, 0.5), [0, 0], out)
