@@ -181,6 +181,9 @@ class Statements:
             builder.bind(name, home)
             return
         if isinstance(value, (Const, Symbol)) or (isinstance(value, ScalarVar) and not value.mutable):
+            last = builder.block[-1] if builder.block else None
+            if isinstance(last, OpStmt) and last.out is value:
+                value.name = name  # an element that was just read: it has no name yet
             builder.bind(name, value)
             return
         variable = builder.let(value, node, name)
