@@ -18,7 +18,7 @@ import pypto.language as pl
 from pypto import _pypto, ir
 from pypto.ir.lower import lower
 from pypto.ir.nodes import Program
-from pypto.ir.passes import outline
+from pypto.ir.passes import outline, split_phases
 from pypto.ir.verifier import verify
 
 
@@ -42,9 +42,12 @@ def run(kernel: Any, *args: Any, device: bool = True) -> list[np.ndarray]:
     program = program_of(kernel, *args)
     verify(program)
     verify(outline(program))
+    verify(split_phases(outline(program)))
     verified(program)
     results = []
-    for version in (program, outline(program), pl.parse_program(outline(program).as_python())):
+    versions = [program, outline(program), split_phases(outline(program))]
+    versions += [pl.parse_program(version.as_python()) for version in versions]
+    for version in versions:
         copies = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args]
         interp.run(version, *copies)
         results.append([copy for copy in copies if isinstance(copy, np.ndarray)])

@@ -38,6 +38,17 @@ class Continued(Exception):
     """`continue`."""
 
 
+def phases(body: list[Any]) -> list[list[Any]]:
+    """A body cut at its barriers: every block runs one piece before any runs the next."""
+    pieces: list[list[Any]] = [[]]
+    for stmt in body:
+        if isinstance(stmt, OpStmt) and stmt.op == "syncall":
+            pieces.append([])
+        else:
+            pieces[-1].append(stmt)
+    return pieces
+
+
 class Interpreter(Elementwise, Movement, Gather):
     """Runs one function. `env` maps variables to arrays and numbers."""
 
@@ -89,17 +100,23 @@ class Interpreter(Elementwise, Movement, Gather):
         raise Continued
 
     def _ScopeStmt(self, stmt: ScopeStmt) -> None:
-        outer = self.block, self.blocks
+        outer = self.block, self.blocks, self.env
         self.blocks = 1 if stmt.blocks is None else self.get(stmt.blocks)
-        for block in range(self.blocks):
-            self.block = block
-            self.run(stmt.body)
-        self.block, self.blocks = outer
+        envs = [dict(self.env) for _ in range(self.blocks)]
+        for phase in phases(stmt.body):
+            for self.block, self.env in enumerate(envs):
+                self.run(phase)
+        last = self.env
+        self.block, self.blocks, self.env = outer
+        self.env.update(last)
 
     def _CallStmt(self, stmt: CallStmt) -> None:
         blocks = self.get(stmt.blocks)
-        for block in range(blocks):
-            Interpreter(stmt.callee, [self.get(arg) for arg in stmt.args], block, blocks).run(stmt.callee.body)
+        args = [self.get(arg) for arg in stmt.args]
+        kernels = [Interpreter(stmt.callee, args, block, blocks) for block in range(blocks)]
+        for phase in phases(stmt.callee.body):
+            for kernel in kernels:
+                kernel.run(phase)
 
     def _OpStmt(self, stmt: OpStmt) -> None:
         with np.errstate(all="ignore"):

@@ -184,3 +184,34 @@ def test_06_slice_takes_the_shape_first_and_load_the_offsets() -> None:
     _, out = run(argument_order, x, empty(8, 8))
     np.testing.assert_array_equal(out[:4], x[2:6, 4:12])
     np.testing.assert_array_equal(out[4:], x[2:6, 4:12])
+
+
+@pl.jit
+def valid_in_memory(
+    x: pl.Tensor[[10, 16], pl.FP32], out: pl.InOut[pl.Tensor[[24, 16], pl.FP32]], n: pl.Scalar[pl.INDEX]
+):
+    part = pl.slice(x, [8, 16], [4, 0], valid_shape=[n, 16])
+    flipped = pl.transpose(part, 0, 1)
+    narrower = pl.set_validshape(x, n, 3)
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[0:8, :] = pl.fillpad(pl.add(part, 1.0))
+        out[8:16, 0:4] = pl.fillpad(pl.slice(part, [8, 4], [1, 2]))
+        out[16:20, :] = pl.fillpad(pl.slice(narrower, [4, 16], [0, 0]))
+        out[20:24, 0:8] = pl.fillpad(pl.slice(flipped, [4, 8], [0, 0]))
+    return out
+
+
+def test_a_slice_in_orchestration_code_carries_what_is_valid_of_it() -> None:
+    x = f32(10, 16)
+    for n in (6, 2, 1):
+        out = run(valid_in_memory, x, np.full((24, 16), 7, np.float32), n)[1]
+        expected = np.full((24, 16), 7, np.float32)
+        expected[:8] = 0
+        expected[:n] = x[4 : 4 + n] + 1
+        expected[8:16, :4] = 0
+        expected[8 : 8 + n - 1, :4] = x[5 : 4 + n, 2:6]
+        expected[16:20] = 0
+        expected[16 : 16 + min(n, 4), :3] = x[: min(n, 4), :3]
+        expected[20:24, :8] = 0
+        expected[20:24, :n] = x[4 : 4 + n, :4].T
+        np.testing.assert_array_equal(out, expected)

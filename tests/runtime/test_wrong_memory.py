@@ -113,7 +113,8 @@ def test_a_tensor_that_never_was(copy: Copy, what: str, two: tuple[ChipWorker, C
     error = refusal(copy, asked, DeviceTensor(0x5000, (16, 16), torch.float32))
     matches(
         rf"{what}, DeviceTensor\(data_ptr=0x5000, shape=\(16, 16\), dtype=torch\.float32\): 0x5000 is not an "
-        rf"allocation base of {number(asked)}, nor an interior pointer of any of its allocations: it was never handed out",
+        rf"allocation base of {number(asked)}, nor an interior pointer of any of its allocations: "
+        rf"it was never handed out",
         error,
     )
     assert error.code == "unknown_address"
@@ -192,3 +193,28 @@ def test_to_host_says_what_happened_to_the_tensor(two: tuple[ChipWorker, ChipWor
         ValueError, match=rf"^to_host\(\): {TENSOR} is not a live allocation .*: it was freed on worker"
     ):
         tensor.to_host()
+
+
+def test_the_host_side_of_a_copy_is_no_number_and_no_device_address(two: tuple[ChipWorker, ChipWorker]) -> None:
+    worker, other = two
+    tensor = allocate(worker)
+    host = torch.zeros(16, 16)
+    for number in (1, 64, 4095):
+        with pytest.raises(ValueError, match=f"src_host_ptr must be a host address, got {number}$"):
+            worker.copy_to(tensor, number)
+        with pytest.raises(ValueError, match=f"dst_host_ptr must be a host address, got {number}$"):
+            worker.copy_from(number, tensor)
+    swapped = r"must be a host address, got {:#x}, which is a device address: the destination of a copy comes first"
+    for device in (tensor, allocate(other)):
+        with pytest.raises(ValueError, match="src_host_ptr " + swapped.format(device.data_ptr)):
+            worker.copy_to(host.data_ptr(), device.data_ptr, 4)
+        with pytest.raises(ValueError, match="dst_host_ptr " + swapped.format(device.data_ptr)):
+            worker.copy_from(device.data_ptr, host.data_ptr(), 4)
+
+
+def test_a_message_does_not_print_whole_objects(two: tuple[ChipWorker, ChipWorker]) -> None:
+    worker, _ = two
+    with pytest.raises(ValueError, match=r"ptr must be a positive int, got an object of type bytes$"):
+        worker.free(bytes(10_000))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"nbytes must be a positive int, got an object of type list$"):
+        worker.malloc([0] * 10_000)  # type: ignore[arg-type]

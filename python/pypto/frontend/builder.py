@@ -55,7 +55,8 @@ class Frame:
 class Builder:
     """One function being built.
 
-    `level` is `orchestration` or `kernel`; `pl.at` raises it to `kernel` for its body. `users` counts how many
+    `level` is `orchestration` or `kernel`; `pl.at` raises it to `kernel` for its body; `depth` counts the branches and
+    loops inside that. `users` counts how many
     names hold a variable, which decides whether the variable may be assigned in place.
     """
 
@@ -69,6 +70,7 @@ class Builder:
         self.users: dict[Var, int] = {}
         self.homes: dict[str, Var | ScalarVar] = {}
         self.fresh = 0
+        self.depth = 0
 
     # Places and errors.
 

@@ -86,6 +86,10 @@ class Calls:
                 return self._construct(mark, node)
             if isinstance(callee.obj, (JITFunction, FunctionDecl, InlineFunction)) or invoke.is_ir_function(callee.obj):
                 return invoke.call_function(self.reader, callee.obj, node)
+            if callee.obj is float and len(node.args) == 1 and isinstance(node.args[0], ast.Constant):
+                text = str(node.args[0].value).strip("+").lower()
+                if text in ("inf", "-inf", "infinity", "-infinity", "nan"):  # what no literal can say
+                    return literal(float(text))
         return self._reject(callee, node)
 
     def operation(self, form: Form, node: ast.Call) -> Value:

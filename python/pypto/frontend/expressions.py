@@ -129,6 +129,7 @@ class Expressions:
         if isinstance(obj, DynVar):
             return of_dim(self.builder.symbol_of(obj, node))
         if isinstance(obj, (tuple, list)) and len(obj) <= 4096:
+            self.builder.frame.namespace.captures.note_container(obj)
             return tuple(self.of_python(item, node) for item in obj)
         return PyValue(obj)
 
@@ -155,6 +156,7 @@ class Expressions:
                     node,
                     f"it has {_some_names(owner.obj, node.attr)}",
                 )
+            builder.frame.namespace.captures.note_attribute(owner.obj, node.attr, found)
             return self.of_python(found, node)
         builder.fail(
             "type",
@@ -217,6 +219,7 @@ class Expressions:
     def _annotation_like(self, owner: PyValue, node: ast.Subscript) -> Value:
         key = self.value(node.slice)
         if isinstance(owner.obj, dict):
+            self.builder.frame.namespace.captures.note_container(owner.obj)
             plain = key.obj if isinstance(key, PyValue) else getattr(key, "value", None)
             if plain in owner.obj:
                 return self.of_python(owner.obj[plain], node)

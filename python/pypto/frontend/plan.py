@@ -34,6 +34,7 @@ class Plan:
     axes: dict[str, Axes]
     defaults: list[Any]
     inputs: list[int]
+    axes_in_order: list[Axes | None]
 
     def match(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """Arguments by position of the parameter; `ABSENT` where there is none. All inputs alone leave outputs out."""
@@ -88,7 +89,8 @@ def _make(function: JITFunction) -> Plan:
     values = list(function.fn.__defaults__ or ())
     defaults = [ABSENT] * (len(specs) - len(values)) + values
     inputs = [position for position, spec in enumerate(specs) if spec.direction != "Out"]
-    return Plan(function, source, specs, captures, axes, defaults, inputs)
+    ordered = [axes.get(spec.name) for spec in specs]
+    return Plan(function, source, specs, captures, axes, defaults, inputs, ordered)
 
 
 def _axes(

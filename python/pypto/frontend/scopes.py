@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from pypto.frontend import tasks
-from pypto.frontend.builder import usable
+from pypto.frontend.builder import Refused, usable
 from pypto.frontend.values import TASK_ID, PyValue, describe
 from pypto.ir.exprs import Expr, ScalarOp, ScalarVar
 from pypto.ir.nodes import CallStmt, IfStmt, Let, ScopeStmt
@@ -106,12 +106,12 @@ def _kernel_scope(
             "remove the scope",
         )
     condition = tasks.read_predicate(reader, call)
-    builder.level = "kernel"
+    outer, builder.depth, builder.level = builder.depth, 0, "kernel"
     try:
         with builder.into([]) as body:
             read()
     finally:
-        builder.level = "orchestration"
+        builder.depth, builder.level = outer, "orchestration"
     scope = ScopeStmt(_name(reader, call, node), blocks, body, builder.loc(node))
     builder.emit(scope if condition is None else IfStmt(condition, [scope], [], builder.loc(node)))
 
@@ -143,9 +143,12 @@ def _spmd(reader: Reader, node: ast.With, call: ast.Call) -> None:
     calls, asks = reader.survey(node.body)
     if builder.level == "orchestration" and calls and not asks:
         condition = tasks.read_predicate(reader, call)
+        mistakes = len(builder.diagnostics)
         with builder.into([]) as body:
             reader.statements.read(node.body)
         launches = [stmt for stmt in body if isinstance(stmt, CallStmt)]
+        if not launches and len(builder.diagnostics) > mistakes:
+            raise Refused
         if len(launches) != 1:
             builder.fail(
                 "value",

@@ -169,9 +169,11 @@ def view_of(builder: Builder, window: Window, node: ast.AST) -> Var:
         at_origin
         and len(window.keep) == len(base.type.shape)
         and all(same(a, b) for a, b in zip(window.extents, base.type.shape, strict=True))
+        and all(same(a, b) for a, b in zip(window.valid, base.type.valid, strict=True))
     ):
         return base
-    type = TensorType(window.shape, base.type.dtype)
+    valid = tuple(window.valid[axis] for axis in window.keep)
+    type = TensorType(window.shape, base.type.dtype, partial=None if valid == window.shape else valid)
     return builder.op("slice", type, (base, window.offsets, window.extents), node, {"keep": window.keep}, base.name)
 
 
@@ -208,8 +210,8 @@ def in_memory(builder: Builder, tile: Var, node: ast.AST) -> Var:
 
 def whole(tensor: Var) -> Window:
     """A tensor as the box that covers it."""
-    shape = tensor.type.shape
-    return Window(tensor, tuple(index(0) for _ in shape), shape, shape, tuple(range(len(shape))))
+    shape, valid = tensor.type.shape, tensor.type.valid
+    return Window(tensor, tuple(index(0) for _ in shape), shape, valid, tuple(range(len(shape))))
 
 
 def load_whole(builder: Builder, tensor: Var, node: ast.AST) -> Var:

@@ -15,7 +15,7 @@ from pypto.ir.lower import lower
 from pypto.ir.nodes import Program
 from pypto.ir.param_info import ParamDirection, ParamInfo
 from pypto.ir.pass_manager import OptimizationStrategy, VerificationLevel
-from pypto.ir.passes import check_outputs, outline, wrap_kernel_entry
+from pypto.ir.passes import check_outputs, outline, split_phases, wrap_kernel_entry
 from pypto.ir.platforms import BackendType, backend_of, simulator_of
 from pypto.ir.verifier import verify
 from pypto.language.dtypes import DataType
@@ -152,3 +152,4 @@ def _write(compiled: CompiledProgram, ir: Program, core: dict[str, Any], metadat
         dumps.mkdir(exist_ok=True)
         (dumps / "00_after_Frontend.py").write_text(ir.as_python())
         (dumps / "01_after_Outline.py").write_text(outline(ir).as_python())
+        (dumps / "02_after_Phases.py").write_text(split_phases(outline(ir)).as_python())

@@ -22,6 +22,7 @@ from pypto.ir.nodes import (
     Var,
     WhileStmt,
 )
+from pypto.ir.passes.copies import scope_copies
 from pypto.ir.print_ops import operation_text
 from pypto.ir.types import TensorType, TileType, ValueType
 from pypto.language.dtypes import BOOL, FP32, INDEX
@@ -165,7 +166,7 @@ class _Printer:
 
     def lines(self, kind: FunctionType) -> list[str]:
         """The decorated function."""
-        function = self.function
+        function = scope_copies(self.function)
         params = ["self"] if self.method else []
         params += [f"{self._name(param.var)}: {self._annotation(param)}" for param in function.params]
         returns = [self._name(var) for var in function.returns]

@@ -159,7 +159,7 @@ class ChipMemory(Worker):
     @staticmethod
     def _check_worker_id(operation: str, worker_id: int) -> None:
         if worker_id != 0:
-            raise ValueError(f"ChipWorker.{operation}() only supports worker_id=0, got {worker_id}")
+            raise ValueError(f"ChipWorker.{operation}() only supports worker_id=0, got {worker_id!r}")
 
     def _buffer_for_ptr(self, ptr: int, *, worker_id: int = 0) -> Any:
         return self._ready("buffer", worker_id).buffer(ptr)

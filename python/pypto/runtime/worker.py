@@ -66,7 +66,7 @@ class ChipWorker(ChipMemory):
     ) -> None:
         super().__init__()
         if level != 2:
-            raise ValueError(f"ChipWorker only supports level=2, got {level}; several chips need a DistributedWorker")
+            raise ValueError(f"ChipWorker only supports level=2, got {level!r}; several chips need a DistributedWorker")
         if config is None:
             config = RunConfig()
         elif not isinstance(config, RunConfig):

@@ -22,6 +22,11 @@ const LEASE: u64 = 64 << 30;
 /// Distance from the end of an allocation to the next address: one past the end is the address of nothing.
 const GAP: u64 = GRANULE;
 
+/// Whether it is an address that some worker may hand out, not one of host memory.
+pub fn is_device_address(addr: u64) -> bool {
+    (FIRST..END).contains(&addr)
+}
+
 /// How much of the address space an allocation of `bytes` bytes takes, gap included.
 pub fn span_of(bytes: u64) -> Option<u64> {
     bytes.checked_next_multiple_of(GRANULE).and_then(|bytes| bytes.checked_add(GAP))

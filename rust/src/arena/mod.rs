@@ -28,6 +28,7 @@ mod report;
 mod storage;
 mod suballocator;
 
+pub use address::is_device_address;
 pub use buffer::{Buffer, BufferKind, BufferSpec, BufferState, Site};
 pub use error::ArenaError;
 pub use owner::Owner;

@@ -39,8 +39,14 @@ pub(super) fn address(object: &Bound<'_, PyAny>, name: &str) -> PyResult<u64> {
         Some(Integer::High) => {
             Err(PyValueError::new_err(format!("{name} must be a positive int below 2**63, got {}", object.repr()?)))
         }
-        _ => Err(PyValueError::new_err(format!("{name} must be a positive int, got {}", object.repr()?))),
+        _ => Err(PyValueError::new_err(format!("{name} must be a positive int, got {}", shown(object)?))),
     }
+}
+
+/// An object in a message: itself where that is short, else its type.
+fn shown(object: &Bound<'_, PyAny>) -> PyResult<String> {
+    let text = object.repr()?.to_string();
+    Ok(if text.len() <= 120 { text } else { format!("an object of type {}", type_name(object)) })
 }
 
 /// A number of bytes: a positive integer, `None` for one that no memory reaches (2**63 and more). `True` counts as 1, as it
@@ -55,7 +61,7 @@ pub(super) fn byte_count(object: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
     match Integer::read(object) {
         Some(Integer::Fits(value)) if value > 0 => Ok(Some(value as u64)),
         Some(Integer::High) => Ok(None),
-        _ => Err(PyValueError::new_err(format!("nbytes must be a positive int, got {}", object.repr()?))),
+        _ => Err(PyValueError::new_err(format!("nbytes must be a positive int, got {}", shown(object)?))),
     }
 }
 
@@ -83,7 +89,7 @@ pub(super) fn shape(object: &Bound<'_, PyAny>, rule: &ShapeRule) -> PyResult<Sha
         let item = item?;
         let Some(extent) = Integer::read(&item) else {
             return Err(PyTypeError::new_err(format!(
-                "{of} shape must contain ints, got {} of type {}",
+                "{of} shape must contain ints, got {} of type {}; convert it with int(...)",
                 item.repr()?,
                 type_name(&item)
             )));

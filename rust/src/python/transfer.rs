@@ -6,6 +6,7 @@ use super::host::{HostArray, Role};
 use super::numbers::{self, type_name};
 use super::shared::{Entered, Shared, detached};
 use super::tensor::DeviceTensor;
+use crate::arena;
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::id::DeviceAddr;
@@ -17,6 +18,9 @@ use pyo3::types::PyInt;
 /// Copies of at least this many bytes run detached. Detaching costs about 0.1 us when nobody waits, and a copy of this size
 /// takes about 20 us; another thread loses no more than that to a smaller one.
 const DETACH_BYTES: u64 = 256 << 10;
+
+/// Nothing of a process lies below.
+const FIRST_PAGE: u64 = 4096;
 
 /// The host side of a copy.
 pub(super) enum HostEnd {
@@ -62,7 +66,19 @@ impl HostEnd {
     /// Reads a pointer or an array.
     pub(super) fn read(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Self> {
         if object.is_instance_of::<PyInt>() {
-            return Ok(HostEnd::Pointer(numbers::address(object, name)?));
+            let address = numbers::address(object, name)?;
+            // What cannot be checked is trusted. These two mistakes can: a size or an index for an address, and the two
+            // sides of the copy in the wrong order.
+            if address < FIRST_PAGE {
+                return Err(PyValueError::new_err(format!("{name} must be a host address, got {address}")));
+            }
+            if arena::is_device_address(address) {
+                return Err(PyValueError::new_err(format!(
+                    "{name} must be a host address, got {address:#x}, which is a device address: the destination of a copy \
+                     comes first"
+                )));
+            }
+            return Ok(HostEnd::Pointer(address));
         }
         if object.is_instance_of::<DeviceTensor>() {
             return Err(PyTypeError::new_err(format!(

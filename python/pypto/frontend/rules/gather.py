@@ -227,8 +227,7 @@ def rows_of(call: BoundCall, numbers: Var, width: int, start: Expr, wanted: int,
     if 1 not in count and not numbers.tile.is_full:
         call.builder.fail(
             "type",
-            f"{call.form.spelling}: partly valid row numbers are one row or one column, got "
-            f"{list(numbers.tile.shape)}",
+            f"{call.form.spelling}: partly valid row numbers are one row or one column, got {list(numbers.tile.shape)}",
             call.node_of(node_position),
             "one number for each row of the result",
         )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pypto.frontend import scalars, tasks
-from pypto.frontend.rules.base import Rule
-from pypto.frontend.values import TASK_ID, ArrayValue, PyValue, Value, describe
+from pypto.frontend.rules.base import Rule, in_kernel
+from pypto.frontend.values import NONE, TASK_ID, ArrayValue, PyValue, Value, describe
 from pypto.ir.exprs import Const, Expr, index
+from pypto.ir.nodes import OpStmt
 from pypto.language.dtypes import TASK_ID as TASK_ID_TYPE
 from pypto.language.dtypes import DataType
 
@@ -34,6 +35,21 @@ def clusters(call: BoundCall) -> Value:
 def vector_cores(call: BoundCall) -> Value:
     """`available_aiv_count()`."""
     return index(2 * CLUSTERS)
+
+
+def syncall(call: BoundCall) -> Value:
+    """`syncall()`: no block goes on before all blocks are here. `passes.phases` says how that is done."""
+    in_kernel(call)
+    builder = call.builder
+    if builder.depth:
+        builder.fail(
+            "unsupported",
+            f"{call.form.spelling} inside a branch or loop",
+            call.node,
+            "put the barrier at the top level of the kernel; a loop with a constant number of rounds can be pl.unroll",
+        )
+    builder.emit(OpStmt("syncall", None, (), builder.loc(call.node)))
+    return NONE
 
 
 def create(call: BoundCall) -> Value:
@@ -76,6 +92,7 @@ def update_element(call: BoundCall) -> Value:
 
 
 RULES: dict[str, Rule] = {
+    "syncall": syncall,
     "task_id": task_id,
     "clusters": clusters,
     "vector_cores": vector_cores,

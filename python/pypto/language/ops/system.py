@@ -25,7 +25,8 @@ row("sync_wait", "Low-level event.", system="event_id, *, pipe, core_type=None, 
 row("set_ffts", "Low-level event workspace.", system="workspace, *, span=None")
 row(
     "syncall",
-    "Barrier over all blocks.",
+    "Barrier over all blocks: what each wrote before it, all may read after it. At the top level of a kernel.",
+    rule="syncall",
     system="*, core_type='mix', mode='hard', gm_workspace=None, used_cores=None, span=None",
 )
 row(
