@@ -38,9 +38,7 @@ def product_block(
 
 
 @pl.jit
-def product(
-    a: pl.Tensor[[M, K], pl.FP16], b: pl.Tensor[[N, K], pl.FP16], c: pl.Out[pl.Tensor[[M, N], pl.FP32]]
-):
+def product(a: pl.Tensor[[M, K], pl.FP16], b: pl.Tensor[[N, K], pl.FP16], c: pl.Out[pl.Tensor[[M, N], pl.FP32]]):
     """All blocks; they are independent of each other."""
     for row in pl.parallel(0, M, BM):
         for col in pl.parallel(0, N, BN):

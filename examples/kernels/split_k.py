@@ -16,9 +16,7 @@ PART = K // SPLITS
 
 
 @pl.jit
-def split_product(
-    a: pl.Tensor[[M, K], pl.FP32], b: pl.Tensor[[K, N], pl.FP32], c: pl.Out[pl.Tensor[[M, N], pl.FP32]]
-):
+def split_product(a: pl.Tensor[[M, K], pl.FP32], b: pl.Tensor[[K, N], pl.FP32], c: pl.Out[pl.Tensor[[M, N], pl.FP32]]):
     """`a @ b` as the sum of `SPLITS` products."""
     with pl.at(level=pl.Level.CORE_GROUP, name_hint="zero"):
         c[:] = pl.full([M, N], dtype=pl.FP32, value=0.0)
