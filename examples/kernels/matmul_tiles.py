@@ -1,8 +1,8 @@
 """A matrix product with explicit tiles.
 
 What it teaches: the way of a tile through the memories of the cube core (device memory, then ``Mat``, then ``Left`` and
-``Right``, then ``Acc``); accumulating over blocks of the inner dimension with ``matmul`` first and ``matmul_acc`` after;
-a transposed view of a tile costs nothing.
+``Right``, then ``Acc``); sums over blocks of the inner dimension, ``matmul`` for the first and ``matmul_acc`` for the
+others; a transposed view of a tile costs nothing.
 """
 
 import torch

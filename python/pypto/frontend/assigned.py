@@ -25,16 +25,6 @@ def assigned_names(body: Iterable[ast.stmt]) -> list[str]:
     return list(found)
 
 
-def written_names(body: Iterable[ast.stmt]) -> list[str]:
-    """Names whose parts statements assign, `t[a:b] = x`, at any depth. Of an on-chip value that changes the value."""
-    found: dict[str, None] = {}
-    for top in body:
-        for node in ast.walk(top):
-            if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name):
-                found[node.value.id] = None
-    return list(found)
-
-
 def _parts(node: ast.AST) -> Iterable[ast.AST]:
     if isinstance(node, ast.Assign):
         return node.targets

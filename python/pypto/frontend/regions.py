@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pypto.frontend import views
-from pypto.frontend.assigned import assigned_names, written_names
+from pypto.frontend.assigned import assigned_names
 from pypto.frontend.builder import Builder, Refused
 from pypto.frontend.moves import Move, alias, move_all
 from pypto.frontend.values import (
@@ -102,10 +102,6 @@ class _Arm:
         return bool(self.block) and isinstance(self.block[-1], (BreakStmt, ContinueStmt))
 
 
-def _is_tile(value: Value | None) -> bool:
-    return isinstance(value, Var) and isinstance(value.type, TileType)
-
-
 class Regions:
     """Reads bodies of branches and loops and reconciles names at their ends."""
 
@@ -136,18 +132,12 @@ class Regions:
             return value
         return None
 
-    def _changed(self, body: list[ast.stmt]) -> list[str]:
-        """Names that mean another value after `body`: assigned ones, and on-chip values of which it writes parts."""
-        names = self.builder.frame.names
-        written = (name for name in written_names(body) if _is_tile(names.get(name)))
-        return list(dict.fromkeys([*assigned_names(body), *written]))
-
     # Branches.
 
     def branch(self, node: ast.If) -> tuple[list[Stmt], list[Stmt]]:
         """Reads both arms and merges the names that they assign."""
         builder = self.builder
-        names = self._changed([*node.body, *node.orelse])
+        names = assigned_names([*node.body, *node.orelse])
         before = dict(builder.frame.names)
         homes: dict[str, Var | ScalarVar] = {}
         for name in names:
@@ -269,7 +259,7 @@ class Regions:
         """
         builder = self.builder
         before = dict(builder.frame.names)
-        assigned = self._changed(node.body)
+        assigned = assigned_names(node.body)
         names = [
             name
             for name in dict.fromkeys([*assigned, *(carried or ())])

@@ -10,7 +10,6 @@ from pypto.frontend import loops, scalars, scopes, tasks, views
 from pypto.frontend.annotations import check_local
 from pypto.frontend.assigned import assigned_names
 from pypto.frontend.builder import Builder, Refused, usable
-from pypto.frontend.rules import pieces
 from pypto.frontend.rules.base import tile_value
 from pypto.frontend.rules.transfer import write_tile
 from pypto.frontend.values import NONE, POISON, ArrayValue, PyValue, Value, Window, describe, is_scalar, same_type
@@ -226,11 +225,17 @@ class Statements:
                 node,
                 f"write pl.write({owner.name}, [{ast.unparse(target.slice)}], value)",
             )
+        if isinstance(owner.type, TileType):
+            builder.fail(
+                "unsupported",
+                "writing a part of an on-chip value is not supported yet",
+                node,
+                "write to device memory: out[a:b, c:d] = x",
+            )
         if builder.level != "kernel":
-            what = "device memory" if owner.is_tensor else "an on-chip value"
             builder.fail(
                 "type",
-                f"misplaced tensor operation: this writes {what}, and this is orchestration code",
+                "misplaced tensor operation: this writes device memory, and this is orchestration code",
                 node,
                 "put it into a kernel: `with pl.at(level=pl.Level.CORE_GROUP):` around it",
             )
@@ -251,27 +256,12 @@ class Statements:
                     "the shapes must be equal",
                 )
         offsets = tuple(box.offsets[axis] for axis in box.keep)
-        if isinstance(owner.type, TileType):
-            self._write_part(target.value.id, owner, tile, box.offsets, node)
-        elif len(box.keep) == len(owner.type.shape):
+        if len(box.keep) == len(owner.type.shape):
             write_tile(builder, tile, owner, offsets, node, "this assignment")
         else:
             zero = tuple(Const(0, offset.dtype) for offset in offsets)
             window = Window(owner, box.offsets, box.extents, box.extents, box.keep)
             write_tile(builder, tile, window, zero, node, "this assignment")
-
-    def _write_part(self, name: str, owner: Var, tile: Var, offsets: tuple[Expr, ...], node: ast.stmt) -> None:
-        """A part of an on-chip value changes in place; another name of it keeps what it has."""
-        builder = self.builder
-        if builder.users.get(owner, 0) > 1:
-            owner = builder.op("move", owner.type, (owner,), node, {"target_memory": owner.tile.space}, name)
-            self.assign_name(name, owner, node)
-            owner = builder.frame.names[name]  # type: ignore[assignment]  # a tile, just assigned
-        written = pieces.put(builder, owner, tile, offsets, node)
-        last = builder.block[-1]
-        assert isinstance(last, OpStmt)
-        assert last.out is written, "the last statement puts the last piece"
-        last.out = owner
 
     # Control flow.
 

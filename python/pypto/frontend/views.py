@@ -10,7 +10,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pypto.frontend import scalars, windows
+from pypto.frontend import scalars
 from pypto.frontend.builder import Builder, usable
 from pypto.frontend.values import Value, Window, describe
 from pypto.ir.exprs import Const, Dim, Expr, ScalarVar, binary, difference, index, of_dim, same
@@ -125,29 +125,15 @@ def subscript(expressions: Expressions, owner: Var, node: ast.Subscript) -> Valu
     if box.is_element:
         return read_element(builder, owner, box.offsets, node)
     if isinstance(owner.type, TileType):
-        if builder.level == "kernel":
-            return _part(builder, owner, box, node)
-        owner = in_memory(builder, owner, node)
+        builder.fail(
+            "unsupported",
+            "a slice of a tile is not supported yet",
+            node,
+            "load the part that you need: pl.load(x, offsets, shapes)",
+        )
     check_box(builder, owner, box.offsets, box.extents, node)
-    window = windows.subwindow(builder, owner, box.offsets, box.extents, box.extents, box.keep, node)
+    window = Window(owner, box.offsets, box.extents, box.extents, box.keep)
     return window if builder.level == "kernel" else view_of(builder, window, node)
-
-
-def _part(builder: Builder, owner: Var, box: Box, node: ast.AST) -> Var:
-    """A part of an on-chip value. A runtime end narrows what is valid; the box goes to the end of the value."""
-    from pypto.frontend.rules import pieces  # rules use views
-
-    shape: list[int] = []
-    for extent, offset, dim in zip(box.extents, box.offsets, owner.tile.shape, strict=True):
-        if not isinstance(extent, int) and not isinstance(offset, Const):
-            builder.fail(
-                "value",
-                "a part of an on-chip value has a static shape: its start or its extent is a constant",
-                node,
-                "slice a constant number, t[i : i + 16], or narrow it: pl.slice(t, [16], [i], valid_shape=[n])",
-            )
-        shape.append(extent if isinstance(extent, int) else dim - int(offset.value))  # type: ignore[union-attr,arg-type]  # a constant, see above
-    return pieces.part_of(builder, owner, box.offsets, tuple(shape), box.extents, box.keep, node)
 
 
 def read_element(builder: Builder, owner: Var, offsets: tuple[Expr, ...], node: ast.AST) -> Expr:
