@@ -92,7 +92,7 @@ fn tasks(criterion: &mut Criterion) {
     ];
     for (name, cores, program) in cases {
         let device = SimDevice::new(cores, Isa::detect());
-        let executable = device.compile(&program).expect("a right program");
+        let mut executable = device.compile(&program).expect("a right program");
         let mut scratch = vec![0u64; executable.scratch_bytes() as usize / 8 + 32];
         let scratch = scratch.as_mut_ptr().cast::<u8>();
         let scratch = scratch.wrapping_add(scratch.align_offset(256));
@@ -101,6 +101,7 @@ fn tasks(criterion: &mut Criterion) {
                 let launch = Launch {
                     tensors: black_box(&tensors),
                     scalars: &[],
+                    repeats: false,
                     scratch,
                     workspace: &mut NoWorkspace,
                     poll: &mut || true,

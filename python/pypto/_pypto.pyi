@@ -19,6 +19,7 @@ __all__ = [
     "RegistrationHandle",
     "Worker",
     "__version__",
+    "check_arguments",
     "mirror_trace",
     "trace_available",
 ]
@@ -319,6 +320,9 @@ class Worker:
     def copy_from(self, dst: int | torch.Tensor, src: int | DeviceTensor, nbytes: int | None = None) -> None:
         """Copies from the device to the host."""
 
+    def check_tensor(self, tensor: DeviceTensor, label: str) -> None:
+        """Refuses a tensor that is no live allocation of this worker; `label` says what it is used as."""
+
     def buffer(self, ptr: int) -> Buffer | None:
         """The live allocation that begins at an address."""
 
@@ -370,6 +374,9 @@ class Recording:
 
     def __enter__(self) -> Recording: ...
     def __exit__(self, *_exc: object) -> None: ...
+
+def check_arguments(handle: RegistrationHandle, args: tuple[Any, ...]) -> list[int]:
+    """Checks one argument for each parameter as a launch would; the scalars as the device takes them, 64 bits each."""
 
 def mirror_trace(on: bool, *, device_spans: bool = True) -> None:
     """Prints `[STRACE]` lines on standard error after each launch, or stops doing so.

@@ -230,6 +230,35 @@ def test_hostile_source_is_refused_in_bounded_time(tmp_path) -> None:
             scope["kernel"].lower()
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for i in pl.unroll(4000):\n        for j in pl.unroll(4000):\n            pass",
+        "double_0(n)",
+        "\n    ".join("    " * depth + f"for i{depth} in pl.range(2):" for depth in range(15))
+        + "\n" + "    " * 17 + "a = a if n else a",
+    ],
+    ids=["nested unroll", "functions that call two each", "deep loops"],
+)  # fmt: skip
+def test_source_that_grows_without_bound_is_refused(body: str, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("pypto.frontend.library.MAX_STATEMENTS", 5000)
+    doubling = [
+        f"@pl.jit.inline\ndef double_{number}(n):\n    double_{number + 1}(n)\n    double_{number + 1}(n)\n"
+        for number in range(40)
+    ]
+    text = "import pypto.language as pl\n\n" + "\n".join(doubling) + "\n@pl.jit.inline\ndef double_40(n):\n    pass\n"
+    path = tmp_path / "kernel.py"
+    path.write_text(f"{text}\n@pl.jit\ndef kernel(a: pl.Tensor[[4], pl.FP32], n: pl.Scalar[pl.INDEX]):\n    {body}\n")
+    scope: dict[str, object] = {"__name__": "kernel_file"}
+    exec(compile(path.read_text(), str(path), "exec"), scope)
+    with pytest.raises(ir.KernelError) as caught:
+        scope["kernel"].lower(n=pl.RUNTIME)
+    assert any(
+        "more than 5000 statements" in diagnostic.message or "a conditional expression" in diagnostic.message
+        for diagnostic in caught.value.diagnostics
+    )
+
+
 def test_a_kernel_without_source_says_so() -> None:
     scope: dict[str, object] = {}
     exec("import pypto.language as pl\n@pl.jit\ndef kernel(): pass", scope)

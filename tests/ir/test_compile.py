@@ -68,7 +68,8 @@ def test_a_compiled_program_is_its_directory(compiled: ir.CompiledProgram, tmp_p
     assert os.fspath(compiled) == str(compiled) == str(directory)
     assert compiled.output_dir.is_dir()
     assert hash(compiled) == hash(str(directory))
-    assert {path.name for path in directory.iterdir()} == {"program.json", "compiled_meta.json", "passes_dump"}
+    written = {path.name for path in directory.iterdir()}
+    assert written == {"program.json", "compiled_meta.json", "kernel_config.py", "passes_dump"}
     assert "def scale(" in (directory / "passes_dump" / "00_after_Frontend.py").read_text()
 
 

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)] // It replaces the allocator, and launches are unsafe calls.
 
 use _pypto::arena::BufferSpec;
-use _pypto::device::{Device, DeviceError, Executable, Launch, TensorArg};
+use _pypto::device::{Device, DeviceError, Executable, Launch};
 use _pypto::program::{Dim, Direction, Function, Loc, Param, ParamKind, Program};
 use _pypto::worker::{HostTensor, Value, Worker, WorkerConfig};
 use _pypto::{DType, Shape};
@@ -66,11 +66,11 @@ impl Executable for Idle {
         4096
     }
 
-    fn estimated_ns(&self, _tensors: &[TensorArg]) -> u64 {
+    fn estimated_ns(&self) -> u64 {
         0
     }
 
-    unsafe fn launch(&self, launch: Launch<'_>) -> Result<(), DeviceError> {
+    unsafe fn launch(&mut self, launch: Launch<'_>) -> Result<(), DeviceError> {
         launch.workspace.reserve(100)?;
         launch.workspace.reserve(10_000)?;
         Ok(())
@@ -113,18 +113,17 @@ fn a_steady_launch_allocates_nothing() {
         let spec = BufferSpec { shape: shape(1000), dtype: DType::U8, site: None };
         let buffers: Vec<_> = (0..=inputs).map(|_| worker.allocate(spec.clone()).unwrap()).collect();
         let launch = |length: u64, resident: bool, host: &mut [Vec<u8>]| {
-            let (shape, dtype) = (shape(length), DType::U8);
+            let (shape, dtype) = (&shape(length), DType::U8);
             let mut args: Vec<_> = host
                 .iter_mut()
                 .zip(&buffers)
                 .map(|(host, buffer)| match resident {
                     true => Value::Resident { buffer, shape, dtype },
-                    false => Value::Host(HostTensor { data: host.as_mut_ptr(), shape, dtype, writable: true }),
+                    false => Value::Host(HostTensor { data: host.as_mut_ptr(), shape: *shape, dtype, writable: true }),
                 })
                 .collect();
             args.push(Value::Int(7));
             let before = ALLOCATIONS.get();
-            worker.launch_estimate_ns(&registration, &args);
             // SAFETY: the host tensors are the vectors above.
             unsafe { worker.launch(&registration, &args, &mut || true) }.unwrap();
             ALLOCATIONS.get() - before

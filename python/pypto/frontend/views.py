@@ -10,7 +10,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pypto.frontend import scalars
+from pypto.frontend import scalars, windows
 from pypto.frontend.builder import Builder, usable
 from pypto.frontend.values import Value, Window, describe
 from pypto.ir.exprs import Const, Dim, Expr, ScalarVar, binary, difference, index, of_dim, same
@@ -119,21 +119,16 @@ def _range(expressions: Expressions, item: ast.Slice | None, dim: Dim) -> tuple[
 
 
 def subscript(expressions: Expressions, owner: Var, node: ast.Subscript) -> Value:
-    """`owner[...]` as a value."""
+    """`tensor[...]` as a value: one element, a view, or in a kernel a window."""
     builder = expressions.builder
     box = read_box(expressions, owner, node)
     if box.is_element:
         return read_element(builder, owner, box.offsets, node)
-    if isinstance(owner.type, TileType):
-        builder.fail(
-            "unsupported",
-            "a slice of a tile is not supported yet",
-            node,
-            "load the part that you need: pl.load(x, offsets, shapes)",
-        )
-    check_box(builder, owner, box.offsets, box.extents, node)
-    window = Window(owner, box.offsets, box.extents, box.extents, box.keep)
-    return window if builder.level == "kernel" else view_of(builder, window, node)
+    window = windows.subwindow(builder, owner, box.offsets, box.extents, box.extents, box.keep, node)
+    if builder.level != "kernel":
+        return view_of(builder, window, node)  # it may reach past its tensor: only what is accessed must exist
+    check_box(builder, owner, box.offsets, window.valid, node)
+    return window
 
 
 def read_element(builder: Builder, owner: Var, offsets: tuple[Expr, ...], node: ast.AST) -> Expr:

@@ -13,6 +13,7 @@ from pypto.language import dtypes
 SIDECAR: Final = "compiled_meta.json"
 PROGRAM: Final = "program.json"
 ENTRIES: Final = "entries.json"
+DISTRIBUTED: Final = "distributed_meta.json"
 SCHEMA: Final = 1
 
 _FIELDS: Final = {"name": str, "direction": str, "shape": list, "dtype": str}
@@ -28,6 +29,13 @@ def write_json(path: Path, value: Any) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def remove_other_kinds(directory: Path, kind: str) -> None:
+    """Removes what says that a directory holds another kind of program than the one that is compiled into it."""
+    for other in (SIDECAR, ENTRIES, DISTRIBUTED):
+        if other != kind:
+            (directory / other).unlink(missing_ok=True)
 
 
 def read_sidecar(directory: Path) -> dict[str, Any]:

@@ -161,6 +161,15 @@ class ChipMemory(Worker):
         if worker_id != 0:
             raise ValueError(f"ChipWorker.{operation}() only supports worker_id=0, got {worker_id!r}")
 
+    def _require_owned_resident_tensor(self, t: DeviceTensor, label: str, *, worker_id: int | None = None) -> None:
+        impl = self._ready("run", worker_id or 0)
+        if t.buffer is None:
+            kind = type(self).__name__
+            raise TypeError(
+                f"{label}: raw pointer {t!r} cannot be dispatched by {kind}; use the same {kind}.alloc_tensor()"
+            )
+        impl.check_tensor(t, label)
+
     def _buffer_for_ptr(self, ptr: int, *, worker_id: int = 0) -> Any:
         return self._ready("buffer", worker_id).buffer(ptr)
 

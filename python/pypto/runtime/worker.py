@@ -9,10 +9,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pypto import _pypto
-from pypto.runtime import active, environment, open_workers, programs
+from pypto.runtime import active, environment, open_workers, programs, settings
 from pypto.runtime.active import Binding
 from pypto.runtime.chip_memory import ChipMemory, default_device_memory
-from pypto.runtime.run_config import RunConfig, check_device_id
+from pypto.runtime.run_config import RunConfig
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -73,7 +73,7 @@ class ChipWorker(ChipMemory):
             raise TypeError(f"config must be a RunConfig, got {type(config).__name__}")
         if runtime not in RUNTIMES:
             raise ValueError(f"runtime must be one of {', '.join(RUNTIMES)}, got {runtime!r}")
-        check_device_id(config.device_id)
+        settings.check_device_id(config.device_id)
         self._config = config
         self._binding = Binding(level, config.platform, config.device_id, runtime)
         self._enable_sdma = enable_sdma
@@ -219,8 +219,7 @@ class ChipWorker(ChipMemory):
         known = self._launchers.get(id(compiled))
         if known is None or not known.fits or known.compiled() is not compiled:
             self._ready("run", 0)
-            self._check_binding(compiled)
-            known = self._launcher(compiled)
+            known = self._launcher(self._check_binding(compiled))
         return known.handle(*args) if config is None else known.handle(*args, config=config)
 
     def register(self, compiled: CompiledProgram) -> RegistrationHandle:
@@ -234,7 +233,7 @@ class ChipWorker(ChipMemory):
             RuntimeError: The worker is closed.
         """
         impl = self._ready("register", 0)
-        self._check_binding(compiled)
+        compiled = self._check_binding(compiled)
         return programs.register(impl, compiled, self, compiled)
 
     def _launcher(self, compiled: CompiledProgram) -> _Launcher:
@@ -251,8 +250,8 @@ class ChipWorker(ChipMemory):
             launchers[key] = known
         return known
 
-    def _check_binding(self, compiled: CompiledProgram) -> None:
-        programs.check_compiled(compiled)
+    def _check_binding(self, program: Any) -> CompiledProgram:
+        compiled = programs.check_compiled(program)
         if compiled.platform != self.platform:
             raise ValueError(
                 f"the program was compiled for platform {compiled.platform!r}, this worker has platform "
@@ -265,6 +264,7 @@ class ChipWorker(ChipMemory):
                 f"the program was compiled for runtime {runtime!r}, this worker has runtime {self.runtime!r}. "
                 f"Use ChipWorker(..., runtime={runtime!r})"
             )
+        return compiled
 
     # Properties
 

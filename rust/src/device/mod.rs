@@ -36,22 +36,29 @@ pub trait Device: Send + Sync {
 }
 
 /// A program made ready for one device.
-pub trait Executable: Send + Sync {
+pub trait Executable: Send {
     /// Bytes of scratch memory that a launch needs. The worker reserves them once, at registration.
     fn scratch_bytes(&self) -> u64;
 
-    /// An estimate of the work of one launch in nanoseconds of one core, for arguments like these. The caller releases
-    /// the Python lock only for launches that are longer than the release.
-    fn estimated_ns(&self, tensors: &[TensorArg]) -> u64;
+    /// An estimate of the work of one launch in nanoseconds of one core. The caller releases the Python lock only for
+    /// launches that are longer than the release.
+    fn estimated_ns(&self) -> u64;
 
-    /// Runs the program once and returns when it is done. The caller keeps launches of one executable apart.
+    /// Whether a launch that [repeats](Launch::repeats) the last one writes every byte of this tensor parameter and reads
+    /// none of it. Then nobody sees what was there, and the caller need not clear it. `false` is always right.
+    fn overwrites(&self, tensor: usize) -> bool {
+        let _ = tensor;
+        false
+    }
+
+    /// Runs the program once and returns when it is done.
     ///
     /// # Safety
     /// `launch.tensors` and `launch.scalars` match the parameters of the program: number, rank, element type, extents,
     /// and each address is valid for its extents. A tensor that the program writes overlaps no other. `launch.scratch`
     /// has [`Executable::scratch_bytes`] bytes.
     #[allow(unsafe_code)]
-    unsafe fn launch(&self, launch: Launch<'_>) -> Result<(), DeviceError>;
+    unsafe fn launch(&mut self, launch: Launch<'_>) -> Result<(), DeviceError>;
 }
 
 /// What one launch works on.
@@ -60,6 +67,9 @@ pub struct Launch<'a> {
     pub tensors: &'a [TensorArg],
     /// The scalar parameters in order: integers as two's complement, floats as the bits of a binary32, truth values 0 or 1.
     pub scalars: &'a [u64],
+    /// The extents of all tensors and the scalars are those of the last launch of this executable, however that ended.
+    /// Addresses may differ. What the device worked out for them then still holds.
+    pub repeats: bool,
     /// Scratch memory of the executable, 256-byte aligned.
     pub scratch: *mut u8,
     /// Memory for what the program creates in this launch.

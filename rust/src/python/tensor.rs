@@ -50,8 +50,8 @@ impl DeviceTensor {
         self.addr
     }
 
-    pub(super) fn extents(&self) -> Shape {
-        self.shape
+    pub(super) fn extents(&self) -> &Shape {
+        &self.shape
     }
 
     pub(super) fn element(&self) -> DType {

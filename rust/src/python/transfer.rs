@@ -135,7 +135,7 @@ pub(super) fn plan<'a>(
             )));
         }
     };
-    let view = tensor.map(|tensor| (tensor.extents(), tensor.element(), tensor.bytes()));
+    let view = tensor.map(|tensor| (*tensor.extents(), tensor.element(), tensor.bytes()));
     let bytes = match (nbytes, view, host.extent()) {
         (Some(nbytes), view, host) => {
             let bytes = numbers::byte_count(nbytes)?.ok_or_else(|| {

@@ -163,6 +163,16 @@ impl Worker {
         self.shared.download(py, &copy, &host)
     }
 
+    fn check_tensor(&self, py: Python<'_>, tensor: &Bound<'_, PyAny>, label: &str) -> PyResult<()> {
+        let tensor = tensor::expect(tensor, label)?;
+        match tensor.resident() {
+            Some(resident) => {
+                Ok(self.shared.enter(py, "run")?.check_buffer(&resident.buffer, || label.to_owned())?)
+            }
+            None => Err(PyValueError::new_err(format!("{label}: {}", tensor::not_resident(tensor, py)))),
+        }
+    }
+
     fn buffer(&self, py: Python<'_>, ptr: &Bound<'_, PyAny>) -> PyResult<Option<Buffer>> {
         let addr = DeviceAddr(numbers::address(ptr, "ptr")?);
         let found = self.shared.enter(py, "buffer")?.find(addr);

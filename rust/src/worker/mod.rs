@@ -6,6 +6,7 @@
 //! | `register`  | programs made ready, once, keyed by content                                         |
 //! | `value`     | what a launch is given                                                              |
 //! | `bind`      | the one validator of arguments; `scalar` narrows numbers, `mismatch` words refusals |
+//! | `check`     | what `bind` says about arguments, without a launch                                  |
 //! | `launch`    | bind, copies in, the device's work, copies out; `workspace` lends memory            |
 //! | `close`     | the end, in the order that the contract sets                                        |
 //! | `fork`      | a forked child gets an error instead of a hang                                      |
@@ -15,6 +16,7 @@
 //! launch uses would need its own protocol; freeing behind the launch comes for nothing this way.
 
 mod bind;
+mod check;
 mod close;
 mod counters;
 mod error;
@@ -237,16 +239,6 @@ impl Worker {
     ) -> Result<()> {
         // SAFETY: the caller vouches for it.
         unsafe { self.enter("run")?.launch(registration, args, poll) }
-    }
-
-    /// See [`Session::launch_estimate_ns`]. Does not wait: of a worker that is busy, `u64::MAX`, because the launch would
-    /// begin with a wait.
-    pub fn launch_estimate_ns(&self, registration: &Registration, args: &[Value<'_>]) -> u64 {
-        match self.try_enter("run") {
-            Ok(Some(mut session)) => session.launch_estimate_ns(registration, args),
-            Ok(None) => u64::MAX,
-            Err(_) => 0,
-        }
     }
 
     /// The memory now; of a worker that is closed, or belongs to a parent process, that it has none.

@@ -19,6 +19,7 @@ pub struct Registration {
     owner: Arc<Owner>,
     cid: u64,
     content_id: u64,
+    estimate_ns: u64,
     program: Arc<Program>,
 }
 
@@ -31,6 +32,12 @@ impl Registration {
     /// A hash of the program, the same in every process: what spans of its launches carry as `hid`.
     pub fn content_id(&self) -> u64 {
         self.content_id
+    }
+
+    /// An estimate of the time that the device needs for a launch, in nanoseconds, copies excluded: for the choice
+    /// whether to release the Python lock for it.
+    pub fn estimate_ns(&self) -> u64 {
+        self.estimate_ns
     }
 
     /// The program.
@@ -128,7 +135,8 @@ impl Session<'_> {
             (trace::intern(&format!("chip.run.h2d.{name}")), trace::intern(&format!("chip.run.d2h.{name}")))
         });
         let spans = spans.collect();
-        let registration = Arc::new(Registration { owner: owner.clone(), cid: cid as u64, content_id, program });
+        let (owner, estimate_ns) = (owner.clone(), executable.estimated_ns());
+        let registration = Arc::new(Registration { owner, cid: cid as u64, content_id, estimate_ns, program });
         open.registry.by_content.insert(content.into_boxed_slice(), cid);
         let entry = Registered { registration: registration.clone(), executable, scratch, staging: None, bound, spans };
         open.registry.entries.push(entry);

@@ -10,14 +10,14 @@ pub mod pool;
 #[cfg(test)]
 mod tests;
 
-use crate::device::{Device, DeviceError, Executable, Launch, TensorArg};
+use crate::device::{Device, DeviceError, Executable, Launch};
 use crate::kernels::Isa;
 use crate::program::{Operand, Program, verify};
 use code::{Code, Inst, Step};
-use exec::{Pace, ScratchPlan, State};
+use exec::{Pace, ScratchPlan, State, Waits};
 use lower::Lowered;
 use pool::CorePool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The simulated chip.
 pub struct SimDevice {
@@ -73,8 +73,12 @@ impl Device for SimDevice {
             name: program.name.clone(),
             files: program.files.clone(),
             estimate: estimate(&lowered),
-            state: Mutex::new(State::new(&lowered, self.pool.cores(), task_cores, paces)),
-            always: self.always,
+            state: State::new(&lowered, self.pool.cores(), task_cores, paces),
+            waits: match (self.always, task_cores) {
+                (true, _) => Waits::Always,
+                (false, 1) => Waits::Never,
+                _ => Waits::Worth,
+            },
             lowered,
             plan,
             pool: Arc::clone(&self.pool),
@@ -97,9 +101,9 @@ struct SimExecutable {
     name: String,
     files: Vec<String>,
     lowered: Lowered,
-    state: Mutex<State>,
+    state: State,
     plan: ScratchPlan,
-    always: bool,
+    waits: Waits,
     pool: Arc<CorePool>,
     /// Nanoseconds of a launch, as far as registration can tell.
     estimate: u64,
@@ -110,17 +114,18 @@ impl Executable for SimExecutable {
         self.plan.bytes()
     }
 
-    fn estimated_ns(&self, _tensors: &[TensorArg]) -> u64 {
+    fn estimated_ns(&self) -> u64 {
         self.estimate
     }
 
-    unsafe fn launch(&self, launch: Launch<'_>) -> Result<(), DeviceError> {
-        // A panic in a kernel leaves only values that the next launch overwrites.
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+    fn overwrites(&self, tensor: usize) -> bool {
+        self.state.overwrites(tensor)
+    }
+
+    unsafe fn launch(&mut self, launch: Launch<'_>) -> Result<(), DeviceError> {
+        let Self { lowered, state, plan, pool, waits, files, name, .. } = self;
         // SAFETY: the caller's promise; the plan is the one that `scratch_bytes` tells.
-        unsafe {
-            exec::launch(&self.lowered, &mut state, self.plan, &self.pool, self.always, launch, &self.files, &self.name)
-        }
+        unsafe { exec::launch(lowered, state, *plan, pool, *waits, launch, files, name) }
     }
 }
 

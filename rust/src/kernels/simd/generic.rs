@@ -4,6 +4,7 @@
 //! a hundred instructions of the interpreter.
 
 use super::Simd;
+use super::log::split_f;
 use super::quad::{self, Quad};
 use crate::kernels::convert;
 
@@ -330,6 +331,11 @@ impl Simd for Generic {
         map(x, |x| quad::and(quad::or(quad::lt_f(zero, x), quad::unordered_f(x, x)), x))
     }
     #[inline(always)]
+    unsafe fn split_f(x: V) -> (V, V) {
+        // SAFETY: there is no instruction set to have.
+        unsafe { split_f::<Self>(x) }
+    }
+    #[inline(always)]
     unsafe fn scale_f(x: V, n: V) -> V {
         // Two factors, since 2^n itself may be out of range; the first product is exact.
         zip(x, n, |x, n| {
@@ -435,6 +441,10 @@ impl Simd for Generic {
     #[inline(never)]
     unsafe fn div_i(a: V, b: V) -> V {
         zip_lanes(a, b, |a, b| if b == 0 { 0 } else { (a as i32).wrapping_div(b as i32) as u32 })
+    }
+    #[inline(never)]
+    unsafe fn div_u(a: V, b: V) -> V {
+        zip_lanes(a, b, |a, b| a.checked_div(b).unwrap_or(0))
     }
     #[inline(always)]
     unsafe fn max_i(a: V, b: V) -> V {

@@ -136,36 +136,34 @@ pub(crate) unsafe fn f32_to_i32<S: Simd>(rounding: Rounding, x: S::V) -> S::V {
     }
 }
 
-/// `f` of each lane, in binary64.
+/// What division toward zero leaves; 0 where `b` is 0.
 #[inline(always)]
-unsafe fn each_f64<S: Simd>(x: S::V, f: impl Fn(f64) -> f64) -> S::V {
-    let mut lanes = [0f32; 16];
-    let place = lanes.as_mut_ptr().cast();
-    // SAFETY: the caller vouches for the instruction set; a vector has at most 16 lanes.
+pub(crate) unsafe fn fmod_i<S: Simd>(a: S::V, b: S::V) -> S::V {
+    // SAFETY: the caller vouches for the instruction set.
     unsafe {
-        S::store(place, x);
-        lanes.iter_mut().take(S::LANES).for_each(|x| *x = f(f64::from(*x)) as f32);
-        S::load(place)
+        let zero = S::splat(0);
+        S::select(S::eq_i(b, zero), zero, S::sub_i(a, S::mul_i(S::div_i(a, b), b)))
     }
 }
 
-/// Natural logarithm.
+/// As [`fmod_i`], for unsigned integers.
 #[inline(always)]
-pub(crate) unsafe fn log_f<S: Simd>(x: S::V) -> S::V {
+pub(crate) unsafe fn fmod_u<S: Simd>(a: S::V, b: S::V) -> S::V {
     // SAFETY: the caller vouches for the instruction set.
-    unsafe { each_f64::<S>(x, f64::ln) }
+    unsafe {
+        let zero = S::splat(0);
+        S::select(S::eq_i(b, zero), zero, S::sub_i(a, S::mul_i(S::div_u(a, b), b)))
+    }
 }
 
-/// Sine.
+/// What division toward minus infinity leaves; 0 where `b` is 0.
 #[inline(always)]
-pub(crate) unsafe fn sin_f<S: Simd>(x: S::V) -> S::V {
+pub(crate) unsafe fn rem_i<S: Simd>(a: S::V, b: S::V) -> S::V {
     // SAFETY: the caller vouches for the instruction set.
-    unsafe { each_f64::<S>(x, f64::sin) }
-}
-
-/// Cosine.
-#[inline(always)]
-pub(crate) unsafe fn cos_f<S: Simd>(x: S::V) -> S::V {
-    // SAFETY: the caller vouches for the instruction set.
-    unsafe { each_f64::<S>(x, f64::cos) }
+    unsafe {
+        let left = fmod_i::<S>(a, b);
+        // All ones where the signs differ; then `b` is what is missing, unless nothing was left.
+        let differ = S::sra::<31>(S::xor(left, b));
+        S::select(S::eq_i(left, S::splat(0)), left, S::add_i(left, S::and(differ, b)))
+    }
 }

@@ -15,6 +15,8 @@ mod avx2;
 mod avx512;
 mod generic;
 mod math;
+mod log;
+mod trigonometry;
 mod quad;
 
 #[cfg(target_arch = "x86_64")]
@@ -22,7 +24,11 @@ pub(crate) use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx512::Avx512;
 pub(crate) use generic::Generic;
-pub(crate) use math::{abs_i, cos_f, exp_f, f32_to_i32, f32_to_u32, log_f, max_f, min_f, neg_f, neg_i, sin_f};
+pub(crate) use log::log_f;
+pub(crate) use math::{
+    abs_i, exp_f, f32_to_i32, f32_to_u32, fmod_i, fmod_u, max_f, min_f, neg_f, neg_i, rem_i,
+};
+pub(crate) use trigonometry::{cos_f, sin_f};
 
 /// One implementation of vectors.
 ///
@@ -130,6 +136,9 @@ pub(crate) trait Simd: Copy {
     unsafe fn at_most_f(x: Self::V, high: Self::V) -> Self::V;
     /// `x` where it is positive or NaN, +0 elsewhere.
     unsafe fn relu_f(x: Self::V) -> Self::V;
+    /// `(m, e)` with `x = m * 2^e` and `m` in [0.75, 1.5), subnormal numbers included. `e` is -inf for zeros and inf for inf,
+    /// with any finite `m`; `m` is NaN for NaN and numbers below 0.
+    unsafe fn split_f(x: Self::V) -> (Self::V, Self::V);
     /// `x * 2^n`, rounded once; `x` is near 1, `n` integral and within -150..=128, or either is NaN.
     unsafe fn scale_f(x: Self::V, n: Self::V) -> Self::V;
     unsafe fn trunc_f(x: Self::V) -> Self::V;
@@ -171,6 +180,8 @@ pub(crate) trait Simd: Copy {
     unsafe fn mul_i(a: Self::V, b: Self::V) -> Self::V;
     /// Toward zero; 0 where `b` is 0; the one quotient that overflows wraps.
     unsafe fn div_i(a: Self::V, b: Self::V) -> Self::V;
+    /// As `div_i`, for unsigned integers.
+    unsafe fn div_u(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn max_i(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn min_i(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn max_u(a: Self::V, b: Self::V) -> Self::V;

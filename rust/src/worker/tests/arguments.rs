@@ -164,9 +164,10 @@ fn a_view_must_lie_in_its_buffer() {
     let worker = Fake::new(|_| Ok(())).open();
     let registration = worker.register(program("mm", vec![tensor("a", DType::U8, &[Symbol(0)], In)])).unwrap();
     let buffer = worker.allocate(spec(&[10, 10], DType::U8)).unwrap();
-    let view = |length| Value::Resident { buffer: &buffer, shape: shape(&[length]), dtype: DType::U8 };
-    run(&worker, &registration, &[view(100)]).unwrap();
-    let error = run(&worker, &registration, &[view(101)]).unwrap_err();
+    let [whole, longer] = [100, 101].map(|length| shape(&[length]));
+    let view = |shape| Value::Resident { buffer: &buffer, shape, dtype: DType::U8 };
+    run(&worker, &registration, &[view(&whole)]).unwrap();
+    let error = run(&worker, &registration, &[view(&longer)]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Value);
     assert!(
         error.to_string().contains("a view of 101 bytes exceeds the 100-byte backing of UINT8 (10, 10)"),

@@ -161,17 +161,11 @@ fn what_launches_keep_gives_way_to_an_allocation() {
 }
 
 #[test]
-fn an_estimate_counts_work_and_copies_and_never_waits() {
+fn a_registration_tells_the_estimate_of_the_device() {
     let worker = Fake::adding().open();
-    let registration = worker.register(add(1000)).unwrap();
-    let (mut a, mut b) = (vec![0; 1000], vec![0; 1000]);
-    let out = upload(&worker, &[0; 1000]);
-    let args = [host(&mut a), host(&mut b), resident(&out)];
-    assert_eq!(worker.launch_estimate_ns(&registration, &args), 3000 + 2000 / 10);
-    assert_eq!(worker.launch_estimate_ns(&registration, &args[..2]), 0);
+    assert_eq!(worker.register(add(1000)).unwrap().estimate_ns(), 3000);
     let session = worker.enter("test").unwrap();
-    assert_eq!(worker.launch_estimate_ns(&registration, &args), u64::MAX);
-    assert!(worker.try_enter("test").unwrap().is_none());
+    assert!(worker.try_enter("test").unwrap().is_none(), "nobody waits");
     drop(session);
     assert!(worker.try_enter("test").unwrap().is_some());
 }

@@ -14,15 +14,16 @@ const MOST: usize = 5;
 impl Core<'_> {
     pub(super) fn block(&mut self, step: &BlockStep, frame: &Frame) -> Result<(), String> {
         let [rows, cols] = region(step.region, step.bound, frame)?;
-        let (mut mats, mut bounced) = ([Mat::NONE; MOST], Vec::new());
-        let Lane { bounce, tiles, .. } = self.lane();
+        let mut mats = [Mat::NONE; MOST];
+        let Lane { bounce, bounced, tiles, .. } = self.lane();
+        bounced.clear();
         // Elements that are given as scalars; operands point here.
         let mut elements = [0u64; MOST];
         for (at, operand) in step.mems.iter().enumerate() {
             mats[at] = match operand {
                 BlockMem::Mem { mem, span, bound } => {
                     let [rows, cols] = region(*span, *bound, frame)?;
-                    let (data, stride) = address(mem, [rows, cols], frame, *tiles, at, bounce, &mut bounced)?;
+                    let (data, stride) = address(mem, [rows, cols], frame, *tiles, at, bounce, bounced)?;
                     let (rows, cols) = match &mem.mem {
                         Mem::Tile(tile) => (tile.rows as usize, tile.cols as usize),
                         _ => (rows as usize, cols as usize),
@@ -43,7 +44,7 @@ impl Core<'_> {
             *to = element_bits(frame.bits(scalar.value), scalar.dtype);
         }
         let tensor = step.tensor.map(|tensor| {
-            let View { data, rank, dims, strides, limits } = frame.tensors[tensor.slot as usize];
+            let View { data, rank, dims, strides, limits, .. } = frame.tensors[tensor.slot as usize];
             Whole { data, rank, dims, strides, limits }
         });
         self.budget -= (rows * cols * u64::from(step.block.cost())) as i64;
@@ -57,7 +58,8 @@ impl Core<'_> {
         // SAFETY: every operand was checked for its extents; results are in memory of their own, or are the first argument
         // of an operation that may change it.
         unsafe { step.block.run(&args) };
-        finish(&bounced, &self.lane().bounce);
+        let Lane { bounce, bounced, .. } = self.lane();
+        finish(bounced, bounce);
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 use super::access::write_element_all;
 use super::frame::{Frame, View};
 use super::interpret::{Core, Element, Host, Kernel};
+use super::replay::{Replay, StepId};
 use super::wave::Wave;
 use super::{Refusal, Stop, span};
 use crate::device::Workspace;
@@ -16,8 +17,19 @@ use crate::trace::{self, Track, names};
 pub(super) struct Entry<'a> {
     pub workspace: &'a mut dyn Workspace,
     pub wave: &'a mut Wave,
-    /// Every task waits in the wave, also those that are not worth it.
-    pub always: bool,
+    /// Which tasks wait in the wave.
+    pub waits: Waits,
+}
+
+/// Which tasks wait for others that can run beside them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::device::sim) enum Waits {
+    /// None: there is one block of one task, or one core.
+    Never,
+    /// Those that are worth it.
+    Worth,
+    /// All.
+    Always,
 }
 
 /// Nanoseconds of a task for which it is worth to look for others that can run beside it: a core that sleeps takes
@@ -25,7 +37,7 @@ pub(super) struct Entry<'a> {
 const WORTH_NS: u64 = 30_000;
 
 impl Host for Entry<'_> {
-    fn step(&mut self, _: &mut Core<'_>, _: &Step, _: &Frame) -> Result<(), Stop> {
+    fn step(&mut self, _: &mut Core<'_>, _: StepId, _: &Step, _: &Frame) -> Result<(), Stop> {
         unreachable!("verified: the entry has no tiles")
     }
 
@@ -43,8 +55,13 @@ impl Host for Entry<'_> {
     ) -> Result<(), Stop> {
         let blocks = frame.int(blocks).max(0) as u64;
         let context = core.context;
-        let worth = || context.paces[kernel as usize].ns().saturating_mul(blocks) >= WORTH_NS;
-        if self.always || (context.pool.cores() > 1 && worth()) {
+        let waits = match self.waits {
+            Waits::Never => false,
+            Waits::Worth => context.paces[kernel as usize].ns().saturating_mul(blocks) >= WORTH_NS,
+            Waits::Always => true,
+        };
+        if waits {
+            core.stop_recording();
             return self.wave.add(core, kernel, args, blocks, frame);
         }
         self.wave.run(core)?;
@@ -71,11 +88,39 @@ impl Host for Entry<'_> {
             // SAFETY: the workspace gave `bytes` bytes.
             unsafe { write_element_all(data, dtype, bytes as usize / dtype.size(), bits) };
         }
-        Ok(View::whole(data, &shape))
+        Ok(View::whole(data, View::CREATED, &shape))
     }
 }
 
 impl Entry<'_> {
+    /// Takes the steps of an earlier launch.
+    pub fn again(&mut self, core: &mut Core<'_>, replay: &Replay) -> Result<(), Stop> {
+        let (mut step, mut operands, mut scalars) = (0, 0, 0);
+        let invocation = core.context.invocation;
+        for task in &replay.tasks {
+            let begin = if invocation == 0 { 0 } else { trace::now() };
+            for taken in &replay.steps[step..task.steps] {
+                core.step_again(replay, taken, operands, scalars);
+                (operands, scalars) = (taken.operands, taken.scalars);
+                core.look_around()?;
+            }
+            step = task.steps;
+            if let Some(kernel) = task.kernel {
+                self.task_ended(kernel, begin, invocation);
+            }
+        }
+        Ok(())
+    }
+
+    /// Records the span of a task that began at `begin` and ends now, where the launch is traced.
+    fn task_ended(&mut self, kernel: u32, begin: u64, invocation: u32) {
+        if invocation != 0 {
+            let end = trace::now();
+            self.wave.tasks = Some((self.wave.tasks.map_or(begin, |(first, _)| first), end));
+            span(names::TASK, Track::core(0), invocation, begin, end, kernel.into());
+        }
+    }
+
     /// Runs the blocks of one task in order, with all cores for the steps of each.
     fn now(
         &mut self,
@@ -90,25 +135,27 @@ impl Entry<'_> {
         let pace = &core.context.paces[kernel as usize];
         let measured = pace.varies();
         let begin = if invocation != 0 || measured { trace::now() } else { 0 };
+        if let Some(replay) = &mut core.recording {
+            replay.task_begins();
+        }
         let mut frame = core.take_frame(kernel);
         let mut result = Ok(());
         for block in 0..blocks {
             bind(code, &mut frame, args, caller);
             frame.block = [block, blocks];
-            result = core.code(code, &mut frame, &mut Kernel);
+            result = core.code(Some(kernel), code, &mut frame, &mut Kernel);
             if result.is_err() {
                 break;
             }
         }
         core.put_frame(kernel, frame);
-        if invocation != 0 || measured {
-            let end = trace::now();
-            pace.took(end.saturating_sub(begin), blocks);
-            if invocation != 0 {
-                self.wave.tasks = Some((self.wave.tasks.map_or(begin, |(first, _)| first), end));
-                span(names::TASK, Track::core(0), invocation, begin, end, kernel.into());
-            }
+        if let Some(replay) = &mut core.recording {
+            replay.task_ends(kernel);
         }
+        if measured {
+            pace.took(trace::now().saturating_sub(begin), blocks);
+        }
+        self.task_ended(kernel, begin, invocation);
         result
     }
 }

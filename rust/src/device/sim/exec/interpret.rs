@@ -8,7 +8,10 @@ use super::access::{element, read_element, write_element};
 use super::frame::{Frame, View};
 use super::pace::Pace;
 use super::poll::Poller;
+use super::replay::{Replay, StepId};
+use super::step::Bounced;
 use super::{Refusal, Stop, scalar};
+use crate::device::TensorArg;
 use crate::device::sim::code::{Code, Inst, Source, Step};
 use crate::device::sim::lower::Lowered;
 use crate::device::sim::pool::CorePool;
@@ -16,7 +19,8 @@ use crate::dtype::DType;
 use crate::kernels::chain::MemArg;
 use crate::program::{LaunchArg, Operand};
 
-/// Picoseconds of estimated work between two looks at the clock.
+/// Picoseconds of estimated work until the first look at the clock, from which time counts, and between two looks.
+const FIRST_BUDGET_PS: i64 = 500_000_000;
 const BUDGET_PS: i64 = 5_000_000_000;
 /// Estimated picoseconds of one round of a loop without work.
 const ROUND_PS: i64 = 10_000;
@@ -31,6 +35,8 @@ pub(super) struct Lane {
     pub part_mems: Vec<MemArg>,
     pub scalars: Vec<u32>,
     pub bounce: Vec<Vec<u64>>,
+    /// Which operands of the step at work have a copy there.
+    pub bounced: Vec<Bounced>,
     /// Memory of the tiles of a task.
     pub tiles: *mut u8,
     /// Memory for one step.
@@ -47,6 +53,8 @@ pub(super) struct Context<'a> {
     pub poller: &'a Poller<'a>,
     /// How long a block of each kernel takes.
     pub paces: &'a [Pace],
+    /// The arguments of the launch.
+    pub tensors: &'a [TensorArg],
     /// One lane for each core; each core uses its own, and the parts of a step that of the core that runs them.
     pub lanes: *mut Lane,
     /// Number of the launch where its spans are recorded, else 0.
@@ -64,12 +72,14 @@ pub(super) struct Core<'a> {
     pub alone: bool,
     /// Estimated work until the next look at the clock.
     pub budget: i64,
+    /// Where the steps are written down.
+    pub recording: Option<&'a mut Replay>,
 }
 
 /// What becomes of the instructions that do more than arithmetic on scalars.
 pub(super) trait Host {
     /// Work on tiles.
-    fn step(&mut self, core: &mut Core<'_>, step: &Step, frame: &Frame) -> Result<(), Stop>;
+    fn step(&mut self, core: &mut Core<'_>, id: StepId, step: &Step, frame: &Frame) -> Result<(), Stop>;
 
     /// One more round of a loop.
     fn round(&mut self, core: &mut Core<'_>) -> Result<(), Stop> {
@@ -122,8 +132,8 @@ pub(super) enum Element {
 pub(super) struct Kernel;
 
 impl Host for Kernel {
-    fn step(&mut self, core: &mut Core<'_>, step: &Step, frame: &Frame) -> Result<(), Stop> {
-        core.step(step, frame).map_err(Stop::Message)?;
+    fn step(&mut self, core: &mut Core<'_>, id: StepId, step: &Step, frame: &Frame) -> Result<(), Stop> {
+        core.step(id, step, frame).map_err(Stop::Message)?;
         core.look_around()
     }
 
@@ -134,7 +144,7 @@ impl Host for Kernel {
 
 impl<'a> Core<'a> {
     pub fn new(context: &'a Context<'a>, number: usize, alone: bool) -> Self {
-        Self { context, number, alone, budget: BUDGET_PS }
+        Self { context, number, alone, budget: FIRST_BUDGET_PS, recording: None }
     }
 
     /// The lane of this core.
@@ -153,15 +163,22 @@ impl<'a> Core<'a> {
         self.lane().frames[kernel as usize] = frame;
     }
 
-    /// Runs a function.
-    pub fn code<H: Host>(&mut self, code: &Code, frame: &mut Frame, host: &mut H) -> Result<(), Stop> {
+    /// Runs `code`, which is that of `kernel` or of the entry.
+    pub fn code<H: Host>(
+        &mut self,
+        kernel: Option<u32>,
+        code: &Code,
+        frame: &mut Frame,
+        host: &mut H,
+    ) -> Result<(), Stop> {
         let mut pc = 0;
         while let Some(inst) = code.insts.get(pc) {
             pc += 1;
             let at = || code.at[pc - 1];
             match inst {
                 Inst::Step(step) => {
-                    host.step(self, &code.steps[*step as usize], frame).map_err(|stop| stop.at(at()))?;
+                    let id = StepId { kernel, step: *step };
+                    host.step(self, id, &code.steps[*step as usize], frame).map_err(|stop| stop.at(at()))?;
                 }
                 Inst::Scalar { dst, op, kind, args } => {
                     let (a, b) = (frame.bits(args[0]), frame.bits(args[1]));

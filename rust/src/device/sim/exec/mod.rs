@@ -7,12 +7,14 @@
 
 mod access;
 mod block;
+mod coverage;
 mod entry;
 mod frame;
 mod interpret;
 mod pace;
 mod poll;
 mod probe;
+mod replay;
 mod scalar;
 mod step;
 mod wave;
@@ -24,10 +26,12 @@ use crate::device::{DeviceError, Launch, TensorArg};
 use crate::program::Loc;
 use crate::trace::{self, Name, Record, Track, names};
 use entry::Entry;
+pub(super) use entry::Waits;
 use frame::Frame;
 use interpret::{Context, Core, Lane};
 pub(super) use pace::Pace;
 use poll::Poller;
+use replay::Replay;
 use wave::Wave;
 
 /// What launches of one executable use again and again.
@@ -36,6 +40,7 @@ pub(super) struct State {
     lanes: Vec<Lane>,
     wave: Wave,
     paces: Vec<Pace>,
+    replay: Replay,
 }
 
 impl State {
@@ -50,10 +55,22 @@ impl State {
             part_mems: Vec::with_capacity(most_mems),
             scalars: Vec::with_capacity(most_scalars),
             bounce: Vec::new(),
+            bounced: Vec::new(),
             tiles: std::ptr::null_mut(),
             scratch: std::ptr::null_mut(),
         };
-        Self { entry: Frame::new(&lowered.entry), lanes: (0..cores).map(lane).collect(), wave: Wave::default(), paces }
+        Self {
+            entry: Frame::new(&lowered.entry),
+            lanes: (0..cores).map(lane).collect(),
+            wave: Wave::default(),
+            paces,
+            replay: Replay::new(lowered),
+        }
+    }
+
+    /// See [`crate::device::Executable::overwrites`].
+    pub fn overwrites(&self, tensor: usize) -> bool {
+        self.replay.overwrites(tensor)
     }
 }
 
@@ -124,19 +141,20 @@ pub(super) unsafe fn launch(
     state: &mut State,
     plan: ScratchPlan,
     pool: &CorePool,
-    always: bool,
+    waits: Waits,
     launch: Launch<'_>,
     files: &[String],
     name: &str,
 ) -> Result<(), DeviceError> {
-    let State { entry: frame, lanes, wave, paces } = state;
+    let State { entry: frame, lanes, wave, paces, replay } = state;
     for (core, lane) in lanes.iter_mut().enumerate() {
         lane.tiles = launch.scratch.wrapping_add(plan.tiles as usize * core.min(plan.task_cores - 1));
         let steps = plan.tiles * plan.task_cores as u64 + plan.per_core * core as u64;
         lane.scratch = launch.scratch.wrapping_add(steps as usize);
     }
     wave.reset();
-    bind(&lowered.entry, frame, launch.tensors, launch.scalars);
+    let again = launch.repeats && replay.is_complete();
+    let record = !again && replay.begin(launch.repeats);
     let poller = Poller::new(launch.poll);
     let traced = launch.invocation != 0 && trace::is_enabled();
     let begin = if traced { trace::now() } else { 0 };
@@ -145,12 +163,23 @@ pub(super) unsafe fn launch(
         pool,
         poller: &poller,
         paces,
+        tensors: launch.tensors,
         lanes: lanes.as_mut_ptr(),
         invocation: if traced { launch.invocation } else { 0 },
     };
     let core = &mut Core::new(&context, 0, true);
-    let host = &mut Entry { workspace: launch.workspace, wave, always };
-    let result = core.code(&lowered.entry, frame, host).and_then(|()| host.wave.run(core));
+    let host = &mut Entry { workspace: launch.workspace, wave, waits };
+    let result = if again {
+        host.again(core, replay)
+    } else {
+        bind(&lowered.entry, frame, launch.tensors, launch.scalars);
+        core.recording = record.then_some(replay);
+        let result = core.code(None, &lowered.entry, frame, host).and_then(|()| host.wave.run(core));
+        if let (Ok(()), Some(replay)) = (&result, core.recording.take()) {
+            replay.complete(lowered, launch.tensors);
+        }
+        result
+    };
     if traced {
         span(names::ORCH, Track::DEVICE, launch.invocation, begin, trace::now(), 0);
         if let Some((first, last)) = host.wave.tasks {
@@ -177,12 +206,12 @@ fn span(name: Name, track: Track, invocation: u32, begin: u64, end: u64, arg: u6
 fn bind(code: &Code, frame: &mut Frame, tensors: &[TensorArg], scalars: &[u64]) {
     // A scalar that is read before it is assigned is 0, not what the last launch left.
     frame.scalars.fill(0);
-    let (mut tensors, mut scalars) = (tensors.iter(), scalars.iter());
+    let (mut tensors, mut scalars) = ((0..).zip(tensors), scalars.iter());
     for param in &code.params {
         match *param {
             Param::Tensor(slot) => {
-                let arg = tensors.next().expect("the caller passes every tensor");
-                frame.tensors[slot as usize].set_whole(arg.data, &arg.shape);
+                let (base, arg) = tensors.next().expect("the caller passes every tensor");
+                frame.tensors[slot as usize].set_whole(arg.data, base, &arg.shape);
             }
             Param::Scalar(slot) => {
                 frame.scalars[slot as usize] = *scalars.next().expect("the caller passes every scalar");

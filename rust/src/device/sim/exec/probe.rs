@@ -10,7 +10,8 @@ use super::Stop;
 use super::access::BoxMem;
 use super::frame::{Frame, View};
 use super::interpret::{Core, Element, Host};
-use crate::device::sim::code::{BlockMem, Code, Mem, MemUse, Step};
+use super::replay::StepId;
+use crate::device::sim::code::{BlockMem, Mem, MemUse, Step};
 
 /// More boxes or rounds than this are not looked at: the task then counts as touching all it was given.
 const MOST_BOXES: usize = 256;
@@ -116,16 +117,17 @@ pub(super) struct Probe<'a> {
 }
 
 impl<'a> Probe<'a> {
-    /// Fills `regions` with what a run of `code` would touch.
+    /// Fills `regions` with what a run of `kernel` would touch.
     pub fn look(
         regions: &'a mut Vec<Region>,
         pending: &'a [Region],
         core: &mut Core<'_>,
-        code: &Code,
+        kernel: u32,
         frame: &mut Frame,
     ) -> Sight {
         regions.clear();
-        match core.code(code, frame, &mut Self { regions, pending, rounds: 0 }) {
+        let code = &core.context.lowered.kernels[kernel as usize];
+        match core.code(Some(kernel), code, frame, &mut Self { regions, pending, rounds: 0 }) {
             Ok(()) => Sight::Clear,
             Err(Stop::Pending) => Sight::Pending,
             // A fault comes again, in its turn, when the task runs.
@@ -149,7 +151,7 @@ impl<'a> Probe<'a> {
 }
 
 impl Host for Probe<'_> {
-    fn step(&mut self, _: &mut Core<'_>, step: &Step, frame: &Frame) -> Result<(), Stop> {
+    fn step(&mut self, _: &mut Core<'_>, _: StepId, step: &Step, frame: &Frame) -> Result<(), Stop> {
         match step {
             Step::Chain(chain) => {
                 let [rows, cols] = super::step::region(chain.region, chain.bound, frame).map_err(Stop::Message)?;

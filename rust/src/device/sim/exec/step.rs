@@ -3,7 +3,8 @@
 
 use super::access::{BoxMem, WindowMem, plain_matrix};
 use super::frame::Frame;
-use super::interpret::{Core, Lane};
+use super::interpret::{Context, Core, Lane};
+use super::replay::{Replay, StepId, Taken, product_operands};
 use crate::device::sim::code::{ChainStep, MatMulStep, Mem, MemUse, Step};
 use crate::device::sim::lower::lane_bits;
 use crate::kernels::chain::{ChainRun, MemArg};
@@ -47,154 +48,249 @@ impl Odd {
     }
 }
 
-impl Core<'_> {
-    pub(super) fn step(&mut self, step: &Step, frame: &Frame) -> Result<(), String> {
+impl<'a> Core<'a> {
+    pub(super) fn step(&mut self, id: StepId, step: &Step, frame: &Frame) -> Result<(), String> {
         match step {
-            Step::Chain(chain) => self.chain(chain, frame),
-            Step::MatMul(product) => self.matmul(product, frame),
-            Step::Block(block) => self.block(block, frame),
+            Step::Chain(chain) => self.chain(id, chain, frame),
+            Step::MatMul(product) => self.matmul(id, product, frame),
+            Step::Block(block) => {
+                self.stop_recording();
+                self.block(block, frame)
+            }
         }
     }
 
-    /// How many parts to make of `work` that can be cut into at most `most`.
-    fn parts(&self, work: u64, most: u64) -> u64 {
-        // A part is also what can be interrupted, so long steps are cut for one core too.
-        let cut = (self.alone && self.context.pool.cores() > 1) || work >= 200 * PART_PS;
-        if cut { (work / PART_PS).clamp(1, most.max(1)) } else { 1 }
+    /// What is written down of this launch cannot be taken again.
+    pub fn stop_recording(&mut self) {
+        if let Some(replay) = &mut self.recording {
+            replay.give_up();
+        }
     }
 
-    fn chain(&mut self, step: &ChainStep, frame: &Frame) -> Result<(), String> {
+    fn chain(&mut self, id: StepId, step: &ChainStep, frame: &Frame) -> Result<(), String> {
         let [rows, cols] = region(step.region, step.bound, frame)?;
         if rows == 0 {
             return Ok(());
         }
-        let work = rows * cols.max(1) * u64::from(step.cost);
-        self.budget -= work as i64;
-        let (context, parts) = (self.context, self.parts(work, rows));
-        let Lane { mems, scalars, bounce, tiles, scratch, .. } = self.lane();
-        let (tiles, scratch) = (*tiles, *scratch);
+        let crew = self.crew();
+        let Lane { mems, scalars, bounce, bounced, tiles, .. } = self.lane();
         mems.clear();
-        let mut bounced = Vec::new();
-        for (at, operand) in step.mems.iter().enumerate() {
+        bounced.clear();
+        for operand in &step.mems {
             let span = [if operand.extent.rows { rows } else { 1 }, if operand.extent.cols { cols } else { 1 }];
-            let (data, row_stride) = address(operand, span, frame, tiles, at, bounce, &mut bounced)?;
+            let (data, row_stride) = address(operand, span, frame, *tiles, mems.len(), bounce, bounced)?;
             let row_stride = if operand.extent.rows { row_stride } else { 0 };
             mems.push(MemArg { data, row_stride, stream: false });
         }
         scalars.clear();
         scalars.extend(step.scalars.iter().map(|scalar| lane_bits(frame.bits(scalar.value), scalar.dtype)));
-        let (all, all_scalars) = (&Shared(mems.as_slice()), scalars.as_slice());
-        if parts == 1 {
-            let (mems, scalars) = (*all.get(), all_scalars);
-            let run = ChainRun { rows: rows as usize, cols: cols as usize, first: [0; 2], mems, scalars, scratch };
-            // SAFETY: `address` checked every operand against the region; the scratch is this core's.
-            unsafe { step.machine.run(&run) };
-        } else {
-            let poller = context.poller;
-            let part = |part: usize, core: usize| {
-                if if core == 0 { poller.poll() } else { poller.stopped() } {
-                    return;
-                }
-                let (first, last) = (rows * part as u64 / parts, rows * (part as u64 + 1) / parts);
-                // SAFETY: one thread at a time runs as `core`, so what its lane has for parts is not shared.
-                let (part_mems, scratch) = unsafe {
-                    let lane = context.lanes.add(core);
-                    (&mut (*lane).part_mems, (*lane).scratch)
-                };
-                part_mems.clear();
-                part_mems.extend(
-                    all.get()
-                        .iter()
-                        .map(|mem| MemArg { data: mem.data.wrapping_offset(first as isize * mem.row_stride), ..*mem }),
-                );
-                let run = ChainRun {
-                    rows: (last - first) as usize,
-                    cols: cols as usize,
-                    first: [first as u32, 0],
-                    mems: part_mems,
-                    scalars: all_scalars,
-                    scratch,
-                };
-                // SAFETY: the part is a range of rows of a checked region; parts write different rows.
-                unsafe { step.machine.run(&run) };
-            };
-            context.pool.run_watched(parts as usize, &part, &mut || {
-                poller.poll();
-            });
+        let taken = [rows, cols, 0];
+        if let Some(replay) = &mut self.recording {
+            let lane = crew.lane();
+            let bases = (crew.context.tensors, lane.tiles);
+            match lane.bounced.is_empty() {
+                true => replay.step(
+                    id,
+                    taken,
+                    [false; 2],
+                    step.mems.iter(),
+                    (&lane.mems, &lane.scalars),
+                    &frame.tensors,
+                    bases,
+                ),
+                false => replay.give_up(),
+            }
         }
-        finish(&bounced, &self.lane().bounce);
+        let lane = crew.lane();
+        self.budget -= crew.chain(step, taken, &lane.mems, &lane.scalars);
+        finish(&lane.bounced, &lane.bounce);
         Ok(())
     }
 
-    fn matmul(&mut self, step: &MatMulStep, frame: &Frame) -> Result<(), String> {
+    fn matmul(&mut self, id: StepId, step: &MatMulStep, frame: &Frame) -> Result<(), String> {
         let [m, n, k] = extents(step, frame)?;
         if m == 0 || n == 0 {
             return Ok(());
         }
-        let mut bounced = Vec::new();
-        let (context, number) = (self.context, self.number);
-        let Lane { bounce, tiles, .. } = self.lane();
-        let mut operand = |at: usize, operand: &MemUse, rows: u64, cols: u64, trans: bool| {
-            let span = if trans { [cols, rows] } else { [rows, cols] };
-            match turned(operand, span, frame).filter(|_| at < 2) {
-                Some(place) => Ok::<_, String>((place, !trans)),
-                None => address(operand, span, frame, *tiles, at, bounce, &mut bounced).map(|place| (place, trans)),
+        let crew = self.crew();
+        let Lane { mems, bounce, bounced, tiles, .. } = self.lane();
+        mems.clear();
+        bounced.clear();
+        let mut trans = step.trans;
+        for (at, (operand, span)) in product_operands(step).zip([[m, k], [k, n], [m, n], [m, n]]).enumerate() {
+            let swapped = trans.get(at).is_some_and(|&trans| trans);
+            let span = if swapped { [span[1], span[0]] } else { span };
+            let found = match turned(operand, span, frame).filter(|_| at < 2) {
+                Some(place) => {
+                    trans[at] = !trans[at];
+                    place
+                }
+                None => address(operand, span, frame, *tiles, at, bounce, bounced)?,
+            };
+            mems.push(MemArg { data: found.0, row_stride: found.1, stream: false });
+        }
+        let taken = [m, n, k];
+        let lane = crew.lane();
+        if let Some(replay) = &mut self.recording {
+            let bases = (crew.context.tensors, lane.tiles);
+            match lane.bounced.is_empty() {
+                true => replay.step(id, taken, trans, product_operands(step), (&lane.mems, &[]), &frame.tensors, bases),
+                false => replay.give_up(),
             }
+        }
+        self.budget -= crew.matmul(step, taken, trans, &lane.mems);
+        finish(&lane.bounced, &lane.bounce);
+        Ok(())
+    }
+
+    /// Takes a step that an earlier launch took, whose operands and scalars begin there in the lists of
+    /// `replay`.
+    #[inline]
+    pub(super) fn step_again(&mut self, replay: &Replay, taken: &Taken, operands: usize, scalars: usize) {
+        let crew = self.crew();
+        let lane = crew.lane();
+        let places = &replay.operands[operands..taken.operands];
+        lane.mems.clear();
+        lane.mems.extend(places.iter().map(|place| place.address(crew.context.tensors, lane.tiles)));
+        self.budget -= match taken.id.of(crew.context.lowered) {
+            Step::Chain(chain) => crew.chain(chain, taken.extents, &lane.mems, &replay.scalars[scalars..taken.scalars]),
+            Step::MatMul(product) => crew.matmul(product, taken.extents, taken.trans, &lane.mems),
+            Step::Block(_) => unreachable!("not written down"),
         };
-        let (a, a_trans) = operand(0, &step.a, m, k, step.trans[0])?;
-        let (b, b_trans) = operand(1, &step.b, k, n, step.trans[1])?;
-        let (c, _) = operand(2, &step.c, m, n, false)?;
-        let acc = step.acc.as_ref().map(|acc| operand(3, acc, m, n, false)).transpose()?.map(|(acc, _)| acc);
-        let kernel = &step.kernels[usize::from(a_trans)][usize::from(b_trans)];
+    }
+
+    fn crew(&self) -> Crew<'a> {
+        Crew { context: self.context, number: self.number, alone: self.alone }
+    }
+}
+
+/// The cores at work on one step.
+#[derive(Clone, Copy)]
+struct Crew<'a> {
+    context: &'a Context<'a>,
+    number: usize,
+    alone: bool,
+}
+
+impl<'a> Crew<'a> {
+    /// The lane of the core that takes the step. Parts use what lanes have for parts and nothing else.
+    fn lane(&self) -> &'a mut Lane {
+        // SAFETY: a lane is of one core, and one thread at a time is this core; nobody else holds it across these calls.
+        unsafe { &mut *self.context.lanes.add(self.number) }
+    }
+
+    /// Runs a chain over a region whose operands were checked against it; gives its work.
+    #[inline]
+    fn chain(&self, step: &ChainStep, [rows, cols, _]: [u64; 3], mems: &[MemArg], scalars: &[u32]) -> i64 {
+        let work = rows * cols.max(1) * u64::from(step.cost);
+        let parts = self.parts(work, rows);
+        if parts == 1 {
+            // SAFETY: one thread at a time is this core.
+            let scratch = unsafe { (*self.context.lanes.add(self.number)).scratch };
+            let run = ChainRun { rows: rows as usize, cols: cols as usize, first: [0; 2], mems, scalars, scratch };
+            // SAFETY: the caller checked every operand against the region; the scratch is this core's.
+            unsafe { step.machine.run(&run) };
+        } else {
+            self.chain_in_parts(step, [rows, cols], parts, mems, scalars);
+        }
+        work as i64
+    }
+
+    fn chain_in_parts(&self, step: &ChainStep, [rows, cols]: [u64; 2], parts: u64, mems: &[MemArg], scalars: &[u32]) {
+        let (all, context) = (&Shared(mems), self.context);
+        let poller = context.poller;
+        let part = |part: usize, core: usize| {
+            if if core == 0 { poller.poll() } else { poller.stopped() } {
+                return;
+            }
+            let (first, last) = (rows * part as u64 / parts, rows * (part as u64 + 1) / parts);
+            // SAFETY: one thread at a time runs as `core`, so what its lane has for parts is not shared.
+            let (part_mems, scratch) = unsafe {
+                let lane = context.lanes.add(core);
+                (&mut (*lane).part_mems, (*lane).scratch)
+            };
+            let advanced =
+                |mem: &MemArg| MemArg { data: mem.data.wrapping_offset(first as isize * mem.row_stride), ..*mem };
+            part_mems.clear();
+            part_mems.extend(all.get().iter().map(advanced));
+            let run = ChainRun {
+                rows: (last - first) as usize,
+                cols: cols as usize,
+                first: [first as u32, 0],
+                mems: part_mems,
+                scalars,
+                scratch,
+            };
+            // SAFETY: the part is a range of rows of a checked region; parts write different rows.
+            unsafe { step.machine.run(&run) };
+        };
+        context.pool.run_watched(parts as usize, &part, &mut || {
+            poller.poll();
+        });
+    }
+
+    /// Runs a matrix product whose operands were checked against its extents; `trans` says which of the first two lie
+    /// transposed. Gives its work.
+    #[inline]
+    fn matmul(&self, step: &MatMulStep, [m, n, k]: [u64; 3], trans: [bool; 2], mems: &[MemArg]) -> i64 {
+        let context = self.context;
+        let kernel = &step.kernels[usize::from(trans[0])][usize::from(trans[1])];
         let work = m * n * k.max(1) * FMA_PS;
-        self.budget -= work as i64;
         // Columns are cut first: each part then reads its own part of the right operand, which is the large one.
         let (m_step, n_step) = (kernel.m_step() as u64, kernel.n_step() as u64);
         let by_rows = m / m_step > n / n_step;
         let (length, grain) = if by_rows { (m, m_step) } else { (n, n_step) };
         let blocks = length.div_ceil(grain);
         let parts = self.parts(work, blocks);
-        let (a_size, c_size) = (step.a.dtype.size() as isize, step.c.dtype.size() as isize);
-        let acc_size = step.acc.as_ref().map_or(4, |acc| acc.dtype.size() as isize);
-        let addresses = Shared((a, b, c, acc));
+        let sizes = [&step.a, &step.b, &step.c, step.acc.as_ref().unwrap_or(&step.c)];
+        let sizes = sizes.map(|operand| operand.dtype.size() as isize);
+        let addresses = Shared(mems);
         let poller = context.poller;
         let part = |part: usize, core: usize| {
             if if core == 0 { poller.poll() } else { poller.stopped() } {
                 return;
             }
-            let (a, b, c, acc) = *addresses.get();
+            let mems = *addresses.get();
             let first = (blocks * part as u64 / parts * grain).min(length) as isize;
             let last = (blocks * (part as u64 + 1) / parts * grain).min(length) as isize;
             let (row, col) = if by_rows { (first, 0) } else { (0, first) };
-            let place = |(data, stride): (*mut u8, isize), row: isize, col: isize, size: isize| MatRef {
-                data: data.wrapping_offset(row * stride + col * size),
-                row_stride: stride,
+            let place = |operand: usize, row: isize, col: isize| {
+                let MemArg { data, row_stride, .. } = mems[operand];
+                let turned = trans.get(operand).is_some_and(|&trans| trans);
+                let (row, col) = if turned { (col, row) } else { (row, col) };
+                MatRef { data: data.wrapping_offset(row * row_stride + col * sizes[operand]), row_stride }
             };
-            let target = place(c, row, col, c_size);
+            let target = place(2, row, col);
             let args = MatMulArgs {
                 m: if by_rows { (last - first) as usize } else { m as usize },
                 n: if by_rows { n as usize } else { (last - first) as usize },
                 k: k as usize,
-                a: if a_trans { place(a, 0, row, a_size) } else { place(a, row, 0, a_size) },
-                b: Rhs::Plain(if b_trans { place(b, col, 0, a_size) } else { place(b, 0, col, a_size) }),
+                a: place(0, row, 0),
+                b: Rhs::Plain(place(1, 0, col)),
                 c: MatMut { data: target.data.cast_mut(), row_stride: target.row_stride },
-                acc: acc.map(|acc| place(acc, row, col, acc_size)),
+                acc: step.acc.as_ref().map(|_| place(3, row, col)),
                 bias: None,
                 // SAFETY: one thread at a time runs as `core`.
                 scratch: unsafe { (*context.lanes.add(core)).scratch },
             };
-            // SAFETY: `address` checked every operand; parts write different blocks of `c`.
+            // SAFETY: the caller checked every operand; parts write different blocks of `c`.
             unsafe { kernel.run(&args) };
         };
         if parts == 1 {
-            part(0, number);
+            part(0, self.number);
         } else {
             context.pool.run_watched(parts as usize, &part, &mut || {
                 poller.poll();
             });
         }
-        finish(&bounced, &self.lane().bounce);
-        Ok(())
+        work as i64
+    }
+
+    /// How many parts to make of `work` that can be cut into at most `most`. A part is also what can be interrupted, so
+    /// long steps are cut for one core too.
+    fn parts(&self, work: u64, most: u64) -> u64 {
+        let cut = work >= 2 * PART_PS && self.alone && self.context.pool.cores() > 1 || work >= 200 * PART_PS;
+        if cut { (work / PART_PS).clamp(1, most.max(1)) } else { 1 }
     }
 }
 

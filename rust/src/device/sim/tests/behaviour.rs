@@ -75,18 +75,18 @@ pub(super) fn program(shapes: &[(u64, u64)], extra: usize, entry: Vec<Stmt>, ker
     Program { name, files, symbols: vec![], params, entry, kernels: vec![kernel] }
 }
 
-fn launch(tensors: &[u32], blocks: Operand) -> Stmt {
+pub(super) fn launch(tensors: &[u32], blocks: Operand) -> Stmt {
     let args = tensors.iter().map(|&slot| LaunchArg::Tensor(slot)).collect();
     stmt(StmtKind::Launch { kernel: 0, args, blocks })
 }
 
 pub(super) fn matrix(rows: usize, cols: usize, value: impl Fn(usize, usize) -> f32) -> Matrix {
-    let data = (0..rows * cols).map(|at| Some(value(at / cols, at % cols).to_bits())).collect();
+    let data = (0..rows * cols).map(|at| Some(value(at / cols, at % cols).to_bits().into())).collect();
     Matrix { dtype: DType::F32, rows, cols, data }
 }
 
 fn value(matrix: &Matrix, row: usize, col: usize) -> f32 {
-    f32::from_bits(matrix.data[row * matrix.cols + col].unwrap())
+    f32::from_bits(matrix.data[row * matrix.cols + col].unwrap() as u32)
 }
 
 fn run(program: &Program, memory: &mut [Matrix]) -> Result<(), DeviceError> {
@@ -200,7 +200,7 @@ fn a_long_launch_stops_when_asked_and_the_next_one_runs() {
     let spin = program(&[(2, 3)], 0, vec![launch(&[0], ONE)], kernel(1, &[], vec![stmt(forever)]));
     let copy = program(&[(2, 3), (2, 3)], 0, vec![launch(&[0, 1], ONE)], copy(2, 3));
     let device = SimDevice::new(2, Isa::detect());
-    let (spin, copy) = (device.compile(&spin).unwrap(), device.compile(&copy).unwrap());
+    let (mut spin, mut copy) = (device.compile(&spin).unwrap(), device.compile(&copy).unwrap());
     let asked = Cell::new(0);
     let mut poll = || {
         asked.set(asked.get() + 1);
@@ -208,11 +208,11 @@ fn a_long_launch_stops_when_asked_and_the_next_one_runs() {
     };
     let source = matrix(2, 3, |row, col| (row + col) as f32);
     let mut tensors = Guarded::new(std::slice::from_ref(&source));
-    let error = execute(spin.as_ref(), &mut tensors, &[], &mut poll).unwrap_err();
+    let error = execute(spin.as_mut(), &mut tensors, &[], false, &mut poll).unwrap_err();
     assert!(matches!(error, DeviceError::Interrupted { .. }), "{error}");
     assert_eq!(asked.get(), 3);
     let mut tensors = Guarded::new(&[source.clone(), source]);
-    execute(copy.as_ref(), &mut tensors, &[], &mut || true).unwrap();
+    execute(copy.as_mut(), &mut tensors, &[], false, &mut || true).unwrap();
 }
 
 #[test]
