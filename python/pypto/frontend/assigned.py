@@ -6,11 +6,11 @@ import ast
 from collections.abc import Iterable
 
 
-def assigned_names(body: Iterable[ast.stmt]) -> list[str]:
+def assigned_names(body: Iterable[ast.stmt], boxes: bool = True) -> list[str]:
     """Names that statements assign, at any depth, in order of first appearance.
 
-    Writes through subscripts are not assignments: they change memory, not what the name means. Indices of loops are
-    none either: they mean something inside their loop only.
+    Writing a box assigns its name where that means an on-chip value, which the source does not say; `boxes=False`
+    leaves such names out. Indices of loops are no assignments: they mean something inside their loop only.
     """
     found: dict[str, None] = {}
     stack: list[ast.AST] = []
@@ -20,6 +20,9 @@ def assigned_names(body: Iterable[ast.stmt]) -> list[str]:
         if isinstance(node, ast.Name):
             if isinstance(node.ctx, ast.Store):
                 found[node.id] = None
+        elif isinstance(node, ast.Subscript):
+            if boxes and isinstance(node.value, ast.Name):
+                found[node.value.id] = None
         elif isinstance(node, (ast.stmt, ast.Tuple, ast.List, ast.Starred, ast.withitem, ast.ExceptHandler)):
             stack.extend(reversed(list(_parts(node))))
     return list(found)

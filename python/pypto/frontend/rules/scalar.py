@@ -23,7 +23,12 @@ def dim(call: BoundCall) -> Value:
     """`dim(x, axis)`."""
     owner = call.values[0]
     if not isinstance(owner, (Var, Window)):
-        call.builder.fail("type", f"{call.form.spelling} takes a tensor, got {describe(owner)}", call.node_of(0))
+        call.builder.fail(
+            "type",
+            f"{call.form.spelling} takes a tensor, got {describe(owner)}",
+            call.node_of(0),
+            "pass a tensor or a tile: pl.dim(x, 0)",
+        )
     shape = owner.type.shape if isinstance(owner, Var) else owner.shape
     axis = constant(call, call.form.params[1].name)
     if not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
