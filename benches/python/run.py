@@ -1,6 +1,6 @@
 """Measure what a user feels from Python, and print it beside the targets.
 
-``python benches/python/run.py [--json FILE] [frontend] [launch] [memory] [startup]``
+``python benches/python/run.py [--json FILE] [chains] [frontend] [launch] [memory] [startup]``
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from measure import Result, as_json, as_text
 
-QUESTIONS = ("frontend", "launch", "memory", "startup")
+QUESTIONS = ("chains", "frontend", "launch", "memory", "startup")
 
 
 def main() -> None:
