@@ -42,7 +42,7 @@ impl Worker {
         name: Option<String>,
     ) -> PyResult<Self> {
         let device = platform::open(platform, device_id, cores)?;
-        let config = WorkerConfig { name, device, capacity, poison };
+        let config = WorkerConfig { name, device, capacity, poison, packed_share: 0.5 };
         let core = detached(py, || crate::worker::Worker::open(config))?;
         Ok(Self { shared: Shared::new(core) })
     }
@@ -166,9 +166,7 @@ impl Worker {
     fn check_tensor(&self, py: Python<'_>, tensor: &Bound<'_, PyAny>, label: &str) -> PyResult<()> {
         let tensor = tensor::expect(tensor, label)?;
         match tensor.resident() {
-            Some(resident) => {
-                Ok(self.shared.enter(py, "run")?.check_buffer(&resident.buffer, || label.to_owned())?)
-            }
+            Some(resident) => Ok(self.shared.enter(py, "run")?.check_buffer(&resident.buffer, || label.to_owned())?),
             None => Err(PyValueError::new_err(format!("{label}: {}", tensor::not_resident(tensor, py)))),
         }
     }

@@ -6,13 +6,16 @@
 mod code;
 mod exec;
 mod lower;
+mod packable;
 pub mod pool;
 #[cfg(test)]
 mod tests;
 
-use crate::device::{Device, DeviceError, Executable, Launch};
+use crate::device::{Device, DeviceError, Executable, Launch, Packable, PackedForm, TensorArg};
 use crate::kernels::Isa;
+use crate::kernels::matmul::MatRef;
 use crate::program::{Operand, Program, verify};
+use crate::shape::Shape;
 use code::{Code, Inst, Step};
 use exec::{Pace, ScratchPlan, State, Waits};
 use lower::Lowered;
@@ -70,6 +73,7 @@ impl Device for SimDevice {
             ),
         };
         Ok(Box::new(SimExecutable {
+            packable: packable::packable(program, &lowered),
             name: program.name.clone(),
             files: program.files.clone(),
             estimate: estimate(&lowered),
@@ -83,6 +87,20 @@ impl Device for SimDevice {
             plan,
             pool: Arc::clone(&self.pool),
         }))
+    }
+
+    fn packed_bytes(&self, form: PackedForm, shape: &Shape) -> u64 {
+        let [k, n] = packable::operand_extents(form, shape);
+        packable::packer(form, self.isa).map_or(0, |kernels| kernels.packed_bytes(k, n) as u64)
+    }
+
+    unsafe fn pack(&self, form: PackedForm, matrix: &TensorArg, dst: *mut u8) {
+        let [k, n] = packable::operand_extents(form, &matrix.shape);
+        let Some(kernels) = packable::packer(form, self.isa) else { return };
+        let row_stride = if form.transposed { k } else { n } * form.dtype.size();
+        let b = MatRef { data: matrix.data, row_stride: row_stride as isize };
+        // SAFETY: the caller's promise.
+        unsafe { kernels.pack_b(b, k, n, dst) };
     }
 
     unsafe fn copy_in(&self, dst: *mut u8, src: *const u8, bytes: usize) {
@@ -102,6 +120,7 @@ struct SimExecutable {
     files: Vec<String>,
     lowered: Lowered,
     state: State,
+    packable: Vec<Packable>,
     plan: ScratchPlan,
     waits: Waits,
     pool: Arc<CorePool>,
@@ -118,14 +137,18 @@ impl Executable for SimExecutable {
         self.estimate
     }
 
+    fn packable(&self) -> &[Packable] {
+        &self.packable
+    }
+
     fn overwrites(&self, tensor: usize) -> bool {
         self.state.overwrites(tensor)
     }
 
     unsafe fn launch(&mut self, launch: Launch<'_>) -> Result<(), DeviceError> {
-        let Self { lowered, state, plan, pool, waits, files, name, .. } = self;
+        let Self { lowered, state, packable, plan, pool, waits, files, name, .. } = self;
         // SAFETY: the caller's promise; the plan is the one that `scratch_bytes` tells.
-        unsafe { exec::launch(lowered, state, *plan, pool, *waits, launch, files, name) }
+        unsafe { exec::launch(lowered, state, packable, *plan, pool, *waits, launch, files, name) }
     }
 }
 

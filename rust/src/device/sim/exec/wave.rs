@@ -193,7 +193,7 @@ impl Wave {
         let mut frame = core.take_frame(unit.kernel);
         self.bind(unit, &mut frame, core.context);
         let begin = now();
-        let result = core.code(Some(unit.kernel), code, &mut frame, &mut Kernel);
+        let result = core.code(unit.kernel, code, &mut frame, &mut Kernel);
         let (end, invocation) = (now(), core.context.invocation);
         core.context.paces[unit.kernel as usize].took(end.saturating_sub(begin), 1);
         if invocation != 0 {
