@@ -373,3 +373,27 @@ def test_validity_follows_the_value_through_swaps_and_into_what_is_derived_from_
     for start, value in ((0, a), (8, b), (16, derived), (24, last)):
         expected[start : start + len(value)] = value
     np.testing.assert_array_equal(out, expected)
+
+
+@pl.jit.incore
+def carried_while(x: pl.Tensor, out: pl.Out[pl.Tensor], limit: pl.Scalar[pl.INDEX]):
+    total = pl.load(x, [0, 0], [1, 8])
+    i = 0
+    for i, total in pl.while_(init_values=(i, total)):
+        pl.cond(i < limit)
+        i = i + 1
+        t = pl.load(x, [i, 0], [1, 8])
+        rounds, final = pl.yield_(i, pl.add(total, t))
+    out = pl.store(final, [0, 0], out)
+    out = pl.store(total, [1, 0], out)
+    pl.write(out, [2, 0], pl.cast(rounds, pl.FP32))
+    return out
+
+
+@pytest.mark.parametrize("limit", [0, 3])
+def test_14_a_while_loop_carries_values_and_leaves_the_initial_ones(limit: int) -> None:
+    x = f32(4, 8)
+    out = run(carried_while, x, empty(4, 8), limit, runtime=True)[1]
+    np.testing.assert_allclose(out[0], x[: limit + 1].sum(0), rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(out[1], x[0])
+    assert out[2, 0] == limit

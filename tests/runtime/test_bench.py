@@ -188,3 +188,13 @@ def test_the_mean_invocation_averages_each_span() -> None:
     assert (mean.inv, mean.host_wall_us, mean.spans[0].ts, mean.task_name) == (-1, 2.0, 150, "add")
     assert stats.mean_invocation(pid=1) is None
     assert BenchmarkStats().mean_invocation() is None
+
+
+def test_what_concerns_several_devices_is_empty_on_one(K_add: ir.CompiledProgram) -> None:
+    stats = benchmark(K_add, tensors(), rounds=2, warmup=0)
+    assert stats.dispatch_groups() == stats.dispatch_tasks() == {}
+    for metric in ("device", "host", "effective"):
+        assert stats.per_dispatch(metric) == stats.per_rank(metric) == {}
+    for method in (stats.per_dispatch, stats.per_rank):
+        with pytest.raises(ValueError, match="unknown metric 'union'; expected device, host or effective"):
+            method("union")

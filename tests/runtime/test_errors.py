@@ -20,7 +20,7 @@ CASES: dict[str, tuple[type[Exception], Callable[[_pypto.Worker, _pypto.Registra
     "out_of_memory": (MemoryError, lambda device, _: device.malloc(1 << 40)),
     "unknown_address": (ValueError, lambda device, _: device.free(7)),
     "interior_pointer": (ValueError, lambda device, _: device.free(device.malloc(1024) + 1)),
-    "freed_address": (ValueError, lambda device, _: freed(device).to_host()),
+    "freed_address": (ValueError, lambda device, _: device.copy_to(freed(device).data_ptr, torch.zeros(1))),
     "out_of_range": (ValueError, lambda device, _: device.copy_to(device.malloc(4), torch.zeros(2))),
     "freed_buffer": (ValueError, lambda device, handle: handle(freed(device), torch.ones(16, 16), torch.ones(16, 16))),
     "argument_type": (TypeError, lambda _, handle: handle(torch.ones(1), torch.ones(16, 16), torch.ones(16, 16))),

@@ -156,7 +156,7 @@ fn shape(param: &Param, rows: u64) -> Option<Shape> {
 }
 
 fn open(device: Box<dyn Device>) -> Arc<Worker> {
-    Worker::open(WorkerConfig { name: None, device, capacity: 256 << 20, poison: false }).unwrap()
+    Worker::open(WorkerConfig { name: None, device, capacity: 256 << 20, poison: false, packed_share: 0.5 }).unwrap()
 }
 
 /// Launches with extents and scalars that change and that stay, after a first round of them.

@@ -68,11 +68,20 @@ def evaluate(node: ast.expr, namespace: Namespace) -> Any:
             raise Unreadable(f"{node.id!r} is not defined")
         return value
     if isinstance(node, ast.Attribute):
-        return getattr(evaluate(node.value, namespace), node.attr)
+        owner = evaluate(node.value, namespace)
+        value = getattr(owner, node.attr)
+        namespace.captures.note_attribute(owner, node.attr, value)
+        return value
     if isinstance(node, ast.Subscript):
         return evaluate(node.value, namespace)[evaluate(node.slice, namespace)]
     if isinstance(node, ast.Tuple):
         return tuple(evaluate(item, namespace) for item in node.elts)
+    if isinstance(node, ast.Dict) and all(node.keys):
+        return {
+            plain(key, namespace): plain(value, namespace)
+            for key, value in zip(node.keys, node.values, strict=True)
+            if key is not None
+        }
     if isinstance(node, ast.List):
         return [evaluate(item, namespace) for item in node.elts]
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
@@ -81,11 +90,18 @@ def evaluate(node: ast.expr, namespace: Namespace) -> Any:
         return -evaluate(node.operand, namespace)
     if isinstance(node, ast.Call):
         function = evaluate(node.func, namespace)
+        if not getattr(function, "__module__", "").startswith("pypto.language"):
+            raise Unreadable(f"`{ast.unparse(node)}` calls something that is not of the language")
         return function(
-            *(evaluate(item, namespace) for item in node.args),
-            **{keyword.arg: evaluate(keyword.value, namespace) for keyword in node.keywords if keyword.arg},
+            *(plain(item, namespace) for item in node.args),
+            **{keyword.arg: plain(keyword.value, namespace) for keyword in node.keywords if keyword.arg},
         )
     raise Unreadable(f"`{ast.unparse(node)}` cannot stand in an annotation")
+
+
+def plain(node: ast.expr, namespace: Namespace) -> Any:
+    """As `evaluate`, where a string is a string and no annotation in quotes."""
+    return node.value if isinstance(node, ast.Constant) else evaluate(node, namespace)
 
 
 def read_params(source: Source, namespace: Namespace, skip_self: bool) -> list[ParamSpec]:

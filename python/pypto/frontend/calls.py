@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from pypto.frontend import invoke, scalars, views
+from pypto.frontend import invoke, lanes, scalars, tasks, views
 from pypto.frontend.builder import Builder, usable
 from pypto.frontend.rules import RULES
 from pypto.frontend.values import BoundMethod, PyValue, Value, Window, describe, is_scalar
@@ -32,6 +33,7 @@ _STATEMENT_ONLY: Final = {
     "cluster": "with pl.cluster():",
     "scope": "with pl.scope():",
     "manual_scope": "with pl.manual_scope():",
+    "cond": "it as the first statement of a pl.while_ loop",
 }
 
 
@@ -47,7 +49,7 @@ class BoundCall:
 
     def given(self, name: str) -> Any:
         """The value of a parameter by name; `None` where the form has no such parameter."""
-        for param, value in zip(self.form.params, self.values, strict=True):
+        for param, value in zip(self.form.accepted, self.values, strict=True):
             if param.name == name:
                 return value
         return None
@@ -58,7 +60,7 @@ class BoundCall:
 
     def node_named(self, name: str) -> ast.AST:
         """Where a parameter by name stands."""
-        for position, param in enumerate(self.form.params):
+        for position, param in enumerate(self.form.accepted):
             if param.name == name:
                 return self.node_of(position)
         return self.node
@@ -77,6 +79,8 @@ class Calls:
         if isinstance(callee, BoundMethod):
             return self._method(callee, node)
         if isinstance(callee, PyValue):
+            if isinstance(callee.obj, lanes.LaneCall):
+                return lanes.call_lane(self.reader, callee.obj, node)
             mark = getattr(callee.obj, MARK, None)
             if isinstance(mark, Form):
                 return self.operation(mark, node)
@@ -84,6 +88,10 @@ class Calls:
                 return self._construct(mark, node)
             if isinstance(callee.obj, (JITFunction, FunctionDecl, InlineFunction)) or invoke.is_ir_function(callee.obj):
                 return invoke.call_function(self.reader, callee.obj, node)
+            if callee.obj is float and len(node.args) == 1 and isinstance(node.args[0], ast.Constant):
+                text = str(node.args[0].value).strip("+").lower()
+                if text in ("inf", "-inf", "infinity", "-infinity", "nan"):  # what no literal can say
+                    return literal(float(text))
         return self._reject(callee, node)
 
     def operation(self, form: Form, node: ast.Call) -> Value:
@@ -92,7 +100,7 @@ class Calls:
         if not form.op.supported:
             builder.fail(
                 "unsupported",
-                f"{form.spelling} is not supported yet",
+                f"{form.spelling} {form.op.refusal}",
                 node.func,
                 "compose it from operations that are: each has a rule in the table of pypto.language.ops",
             )
@@ -101,7 +109,7 @@ class Calls:
 
     def match(self, form: Form, node: ast.Call) -> BoundCall:
         """Evaluates the arguments of a call and matches them to the parameters of the form."""
-        builder, params = self.builder, form.params
+        builder, params = self.builder, form.accepted
         values: list[Any] = [REQUIRED] * len(params)
         nodes: list[ast.expr | None] = [None] * len(params)
         positional = sum(1 for param in params if not param.keyword_only)
@@ -130,7 +138,8 @@ class Calls:
                     keyword.value,
                     "give it once, by position or by name",
                 )
-            values[at], nodes[at] = usable(builder, self.reader.expressions.value(keyword.value)), keyword.value
+            read = partial(tasks.deps, self.reader) if keyword.arg == "deps" else self.reader.expressions.value
+            values[at], nodes[at] = usable(builder, read(keyword.value)), keyword.value
         for at, param in enumerate(params):
             if values[at] is REQUIRED:
                 if param.default is REQUIRED:
@@ -169,6 +178,11 @@ class Calls:
             return PyValue(None)
         if name == "yield_":
             return self._yield(node)
+        if name in ("submit", "spmd_submit"):
+            return tasks.submit(self.reader, node, name)
+        if name == "func_attr":
+            self._func_attr(node)
+            return PyValue(None)
         if name in _STATEMENT_ONLY:
             builder.fail("syntax", f"pl.{name} is not a value", node, f"write {_STATEMENT_ONLY[name]}")
         builder.fail(
@@ -177,6 +191,18 @@ class Calls:
             node.func,
             "leave it out, or express it with the constructs that are",
         )
+
+    def _func_attr(self, node: ast.Call) -> None:
+        """Attributes of a function steer the compiler of the real chip: read for mistakes only."""
+        body = self.builder.frame.source.node.body
+        documented = isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
+        first = body[1 if documented and len(body) > 1 else 0]
+        if not isinstance(first, ast.Expr) or first.value is not node:
+            self.builder.fail(
+                "syntax", "pl.func_attr stands after other statements", node, "make it the first statement"
+            )
+        if len(node.args) != 1 or node.keywords or not isinstance(node.args[0], ast.Dict):
+            self.builder.fail("type", "pl.func_attr takes a dict", node, 'write pl.func_attr({"name": value})')
 
     def _yield(self, node: ast.Call) -> Value:
         """In an arm of a branch: what the assigned names get. In a loop also: what the next round starts with."""

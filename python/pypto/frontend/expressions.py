@@ -8,10 +8,10 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from pypto.frontend import scalars, views
+from pypto.frontend import boxes, scalars, tasks, views
 from pypto.frontend.builder import Builder, usable
 from pypto.frontend.namespace import MISSING
-from pypto.frontend.values import BoundMethod, PyValue, Value, Window, describe, is_scalar
+from pypto.frontend.values import Ambiguous, ArrayValue, BoundMethod, PyValue, Value, Window, describe, is_scalar
 from pypto.ir.exprs import Const, Expr, literal, of_dim
 from pypto.ir.nodes import Var
 from pypto.language.annotations import DynVar
@@ -94,7 +94,12 @@ class Expressions:
         frame = builder.frame
         found = frame.names.get(node.id)
         if found is not None:
+            if frame.unsure:
+                self._refuse_unsure(node, found)
+            if isinstance(found, Ambiguous):
+                builder.fail("type", found.text, node, "a name keeps its type; use two names")
             return usable(builder, found)
+        self.reader.regions.look_back(node)
         outside = frame.namespace.find(node.id)
         if outside is MISSING:
             hint = "assign it first, or define it outside the kernel; operations stand in pl"
@@ -102,6 +107,16 @@ class Expressions:
                 hint = "give it a value before this line, on every path that leads here"
             builder.fail("value", f"{node.id!r} has no value here", node, hint)
         return self.of_python(outside, node)
+
+    def _refuse_unsure(self, node: ast.Name, found: Value) -> None:
+        value, place = self.builder.frame.unsure.get(node.id, (None, None))
+        if value is found and place is not None:
+            self.builder.fail(
+                "value",
+                f"{node.id!r} has no value here when the block at line {place.line} is skipped",
+                node,
+                f"give {node.id!r} a value before line {place.line}, or use it inside that block",
+            )
 
     def of_python(self, obj: Any, node: ast.AST) -> Value:
         """An outside Python object as a value: numbers become constants, dynamic extents what they are here."""
@@ -114,6 +129,7 @@ class Expressions:
         if isinstance(obj, DynVar):
             return of_dim(self.builder.symbol_of(obj, node))
         if isinstance(obj, (tuple, list)) and len(obj) <= 4096:
+            self.builder.frame.namespace.captures.note_container(obj)
             return tuple(self.of_python(item, node) for item in obj)
         return PyValue(obj)
 
@@ -140,6 +156,7 @@ class Expressions:
                     node,
                     f"it has {_some_names(owner.obj, node.attr)}",
                 )
+            builder.frame.namespace.captures.note_attribute(owner.obj, node.attr, found)
             return self.of_python(found, node)
         builder.fail(
             "type",
@@ -167,10 +184,13 @@ class Expressions:
         owner = usable(self.builder, self.value(node.value))
         if isinstance(owner, tuple):
             return self._item(owner, node)
+        if isinstance(owner, ArrayValue):
+            at = scalars.integer(self.builder, usable(self.builder, self.value(node.slice)), node.slice, "an index")
+            return tasks.element(self.builder, owner, at, node)
         if isinstance(owner, Window):
             owner = views.view_of(self.builder, owner, node)
         if isinstance(owner, Var):
-            return views.subscript(self, owner, node)
+            return views.subscript(self, owner, node) if owner.is_tensor else boxes.subscript_tile(self, owner, node)
         if isinstance(owner, PyValue):
             return self._annotation_like(owner, node)
         self.builder.fail(
@@ -199,6 +219,7 @@ class Expressions:
     def _annotation_like(self, owner: PyValue, node: ast.Subscript) -> Value:
         key = self.value(node.slice)
         if isinstance(owner.obj, dict):
+            self.builder.frame.namespace.captures.note_container(owner.obj)
             plain = key.obj if isinstance(key, PyValue) else getattr(key, "value", None)
             if plain in owner.obj:
                 return self.of_python(owner.obj[plain], node)

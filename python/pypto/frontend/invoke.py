@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pypto.frontend import signature, views
 from pypto.frontend.annotations import ParamSpec
-from pypto.frontend.builder import Frame, usable
+from pypto.frontend.builder import Frame, Refused, usable
 from pypto.frontend.library import MAX_CALL_DEPTH
 from pypto.frontend.namespace import Namespace
+from pypto.frontend.opaque import computes
 from pypto.frontend.source import Source, read
 from pypto.frontend.values import PyValue, Value, Window, describe, is_scalar
 from pypto.ir.diagnostics import KernelError
@@ -61,15 +63,23 @@ def _kind(obj: Any) -> str:
     if isinstance(obj, InlineFunction):
         return "splice"
     if isinstance(obj, FunctionDecl):
-        return "launch" if obj.type.is_kernel else "splice"
+        kernel = obj.type.is_kernel or (obj.type is FunctionType.Opaque and computes(obj.fn))
+        return "launch" if kernel else "splice"
     if isinstance(obj, JITFunction):
-        return {"incore": "launch", "inline": "splice", "opaque": "splice"}.get(obj.kind, obj.kind)
+        if obj.kind == "opaque":
+            return "launch" if computes(obj.fn) else "splice"
+        return {"incore": "launch", "inline": "splice"}.get(obj.kind, obj.kind)
     return ""
 
 
 def is_launchable(obj: object) -> bool:
     """Whether orchestration code that calls `obj` launches a kernel."""
     return _kind(obj) == "launch"
+
+
+def is_spliced(obj: object) -> bool:
+    """Whether a call of `obj` reads its body in place. (A free `@pl.function` is IR, and hides its source.)"""
+    return not isinstance(obj, Function) and _kind(obj) == "splice"
 
 
 def call_function(reader: Reader, obj: Any, node: ast.Call) -> Value:
@@ -101,10 +111,25 @@ def call_function(reader: Reader, obj: Any, node: ast.Call) -> Value:
             "correct the definition first; its own mistakes are reported with it",
         )
     callee = Callee(decl.__name__, source, namespace, methods, specs, axes)
+    if isinstance(decl, JITFunction) and decl.kind == "inline":
+        _warn_of_directions(decl, source, specs)
     values, nodes = _match(reader, decl.__name__, specs, node)
     if kind == "splice" or builder.level == "kernel":
         return _splice(reader, callee, values, nodes, node)
     return _launch(reader, callee, values, nodes, node)
+
+
+def _warn_of_directions(decl: JITFunction, source: Source, specs: list[ParamSpec]) -> None:
+    """An inline function is spliced: what it writes is written, whatever its parameters declare."""
+    for spec in specs:
+        if spec.declared:
+            place = source.loc(spec.node)
+            text = f"pl.{spec.direction} on {spec.name!r} of inline function {decl.__name__!r} means nothing: remove it"
+            warnings.warn_explicit(text, DeprecationWarning, place.file, place.line, registry=_WARNED)
+
+
+_WARNED: dict[Any, Any] = {}
+"""Which warnings were given, as `warnings` keeps it for each module."""
 
 
 def _check_name(reader: Reader, decl: Any, node: ast.Call) -> None:
@@ -191,9 +216,10 @@ def _launch(reader: Reader, callee: Callee, values: list[Value], nodes: list[ast
         if _is_baked(builder.frame, argument) and isinstance(value, Const):
             baked[spec.name] = value
     resolved = signature.resolve(callee.namespace, callee.specs, callee.axes, arguments, baked)
-    kernel = reader.library.kernels.get(resolved.key)
-    if kernel is None:
+    known = reader.library.kernels
+    if resolved.key not in known:
         chain = (*builder.chain, (callee.name, builder.loc(node)))
+        mistakes = len(builder.diagnostics)
         kernel = build(
             reader.library,
             callee.name,
@@ -206,7 +232,11 @@ def _launch(reader: Reader, callee: Callee, values: list[Value], nodes: list[ast
             callee.methods,
             chain,
         )
-        reader.library.kernels[resolved.key] = kernel
+        known[resolved.key] = kernel if len(builder.diagnostics) == mistakes else None
+    found = known[resolved.key]
+    if found is None:
+        raise Refused  # its own mistakes are reported; what this call would give is unknown
+    kernel = found
     passed = list(arguments)
     results: list[Value] = []
     for returned in kernel.returns:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from pypto.frontend import scalars, scopes, views
+from pypto.frontend import lanes, scalars, scopes, views
 from pypto.frontend.assigned import assigned_names
 from pypto.frontend.builder import usable
 from pypto.frontend.regions import LoopState
@@ -51,8 +52,10 @@ def read_for(reader: Reader, node: ast.For) -> None:
         _unrolled(reader, node, call)
     elif kind == "spmd":
         scopes.read_spmd_loop(reader, node, call)
+    elif kind == "split_aiv":
+        lanes.read_region(reader, node, call)
     elif kind == "while_":
-        builder.fail("unsupported", "pl.while_ is not supported yet", call, "write a natural loop: while i < n:")
+        _while_carried(reader, node, call)
     else:
         builder.fail(
             "unsupported",
@@ -109,9 +112,7 @@ def _counted(reader: Reader, node: ast.For, call: ast.Call, kind: str) -> None:
     target, carried = _targets(reader, node, initial is not None)
     variable = ScalarVar(target.id, INDEX)
     inside = (target.id, *carried)
-    for name in inside:  # what these names mean outside the loop is kept, and comes back after it
-        if name in builder.frame.names:
-            builder.bind(_outside(name), builder.frame.names[name])
+    _shadow(reader, inside)
     if initial is not None:
         _begin(reader, initial, carried)
 
@@ -121,17 +122,36 @@ def _counted(reader: Reader, node: ast.For, call: ast.Call, kind: str) -> None:
         if carried:
             _end_of_round(reader, state, node, carried)
 
-    _, block = regions.loop(node, body, carried)
+    _, block = regions.loop(node, body, carried, _runs(start, stop, step))
     builder.emit(ForStmt(variable, start, stop, step, kind, block, builder.loc(node)))
     finals = [builder.frame.names[name] for name in carried]
+    _unshadow(reader, inside)
+    if carried:
+        _name_finals(reader, node, finals)
+
+
+def _runs(start: Expr, stop: Expr, step: Expr) -> bool:
+    """Whether a loop certainly has a round."""
+    if not isinstance(start, Const) or not isinstance(stop, Const) or not isinstance(step, Const):
+        return False
+    return start.value < stop.value if step.value > 0 else start.value > stop.value
+
+
+def _shadow(reader: Reader, inside: Iterable[str]) -> None:
+    """What these names mean outside the loop is kept, and comes back after it."""
+    for name in inside:
+        if name in reader.builder.frame.names:
+            reader.builder.bind(_outside(name), reader.builder.frame.names[name])
+
+
+def _unshadow(reader: Reader, inside: Iterable[str]) -> None:
+    builder = reader.builder
     for name in inside:
         before = builder.frame.names.get(_outside(name))
         builder.unbind(name)
         if before is not None:
             builder.bind(name, before)
             builder.unbind(_outside(name))
-    if carried:
-        _name_finals(reader, node, finals)
 
 
 def _outside(name: str) -> str:
@@ -230,6 +250,11 @@ def _unrolled(reader: Reader, node: ast.For, call: ast.Call) -> None:
         reader.statements.read(node.body)
 
 
+def _condition(reader: Reader, test: ast.expr) -> Expr:
+    builder = reader.builder
+    return scalars.truth(builder, usable(builder, reader.expressions.value(test)), test, "the condition")
+
+
 def read_while(reader: Reader, node: ast.While) -> None:
     """`while cond:`."""
     builder = reader.builder
@@ -247,9 +272,49 @@ def read_while(reader: Reader, node: ast.While) -> None:
         head.clear()  # a loop may be read again
         condition.clear()
         with builder.into(head):
-            value = usable(builder, reader.expressions.value(node.test))
-            condition.append(scalars.truth(builder, value, node.test, "the condition"))
+            condition.append(_condition(reader, node.test))
         reader.statements.read(node.body)
 
     _, block = reader.regions.loop(node, body)
     builder.emit(WhileStmt(head, condition[0], block, builder.loc(node)))
+
+
+def _while_carried(reader: Reader, node: ast.For, call: ast.Call) -> None:
+    """`for (a, b) in pl.while_(init_values=(a0, b0)):`, which starts with `pl.cond(...)`."""
+    builder = reader.builder
+    usage = "write for (a,) in pl.while_(init_values=(a0,)):, then pl.cond(a < n)"
+    initial = next((keyword.value for keyword in call.keywords if keyword.arg == "init_values"), None)
+    if call.args or initial is None or len(call.keywords) != 1:
+        builder.fail("type", "pl.while_ takes init_values= and nothing else", call, usage)
+    targets = node.target.elts if isinstance(node.target, (ast.Tuple, ast.List)) else [node.target]
+    carried = [target.id for target in targets if isinstance(target, ast.Name)]
+    if len(carried) != len(targets):
+        builder.fail("syntax", "this is no loop target", node.target, usage)
+    test = _stated_condition(reader, node.body[0])
+    if test is None:
+        builder.fail("syntax", "a pl.while_ loop starts with its condition", node.body[0], usage)
+    head: list[Stmt] = []
+    condition: list[Expr] = []
+    _shadow(reader, carried)
+    _begin(reader, initial, carried)
+
+    def body(state: LoopState) -> None:
+        head.clear()
+        condition.clear()
+        with builder.into(head):
+            condition.append(_condition(reader, test))
+        reader.statements.read(node.body[1:])
+        _end_of_round(reader, state, node, carried)
+
+    _, block = reader.regions.loop(node, body, carried)
+    builder.emit(WhileStmt(head, condition[0], block, builder.loc(node)))
+    finals = [builder.frame.names[name] for name in carried]
+    _unshadow(reader, carried)
+    _name_finals(reader, node, finals)
+
+
+def _stated_condition(reader: Reader, stmt: ast.stmt) -> ast.expr | None:
+    call = stmt.value if isinstance(stmt, ast.Expr) else None
+    if isinstance(call, ast.Call) and _kind(reader, call) == "cond" and len(call.args) == 1 and not call.keywords:
+        return call.args[0]
+    return None

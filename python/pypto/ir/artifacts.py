@@ -12,6 +12,8 @@ from pypto.language import dtypes
 
 SIDECAR: Final = "compiled_meta.json"
 PROGRAM: Final = "program.json"
+ENTRIES: Final = "entries.json"
+DISTRIBUTED: Final = "distributed_meta.json"
 SCHEMA: Final = 1
 
 _FIELDS: Final = {"name": str, "direction": str, "shape": list, "dtype": str}
@@ -22,11 +24,18 @@ def write_json(path: Path, value: Any) -> None:
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:
         with os.fdopen(handle, "w") as file:
-            json.dump(value, file, separators=(",", ":"))
+            file.write(json.dumps(value, separators=(",", ":")))  # json.dump takes the slow, pure Python way
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def remove_other_kinds(directory: Path, kind: str) -> None:
+    """Removes what says that a directory holds another kind of program than the one that is compiled into it."""
+    for other in (SIDECAR, ENTRIES, DISTRIBUTED):
+        if other != kind:
+            (directory / other).unlink(missing_ok=True)
 
 
 def read_sidecar(directory: Path) -> dict[str, Any]:
@@ -66,6 +75,20 @@ def read_sidecar(directory: Path) -> dict[str, Any]:
         if param["direction"] not in ("In", "Out", "InOut"):
             raise _malformed(path, f"has a bad direction for {param['name']!r}: {param['direction']!r}")
     return meta
+
+
+def read_entries(directory: Path) -> list[str]:
+    """Names of the entries of a program that has several (each a directory below); empty for all others."""
+    path = directory / ENTRIES
+    if not path.is_file():
+        return []
+    try:
+        names = json.loads(path.read_text())
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise _malformed(path, f"is not JSON ({error})") from None
+    if not isinstance(names, list) or not all(isinstance(name, str) and name.isidentifier() for name in names):
+        raise _malformed(path, "is no list of names")
+    return names
 
 
 def read_program(directory: Path) -> dict[str, Any]:

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
 
 _SHOWN = 20
 """Mismatches that a message lists."""
+
+
+def named_outputs(expected: Any, names: list[str]) -> dict[str, torch.Tensor]:
+    """Expected outputs by name: as they are, or those of `names` in order, or a single one.
+
+    Raises:
+        ValueError: There are more or fewer than `names`.
+    """
+    if isinstance(expected, Mapping):
+        return dict(expected)
+    values = list(expected) if isinstance(expected, (list, tuple)) else [expected]
+    if len(values) != len(names):
+        raise ValueError(f"golden has {len(values)} outputs, the program writes {len(names)}: {', '.join(names)}")
+    return dict(zip(names, values, strict=True))
 
 
 def validate_golden(

@@ -11,6 +11,7 @@ import logging
 import os
 
 from pypto import _pypto
+from pypto.runtime import environment
 
 LEVELS = {"debug": 10, "info": 20, "timing": 25, "warn": 30, "error": 40, "null": 60}
 """Names of levels."""
@@ -36,9 +37,7 @@ def configure_log(level: str | int, *, sync_pypto: bool = False) -> None:
     """
     global _level
     _level = LEVELS.get(level.lower(), TIMING) if isinstance(level, str) else int(level)
-    _pypto.mirror_trace(
-        _level <= TIMING, device_spans=os.environ.get("SIMPLER_DEVICE_STRACE_ENABLE", "1").strip() != "0"
-    )
+    _pypto.mirror_trace(_level <= TIMING, device_spans=environment.flag("SIMPLER_DEVICE_STRACE_ENABLE", True))
     logger.setLevel(_level)
     if sync_pypto:
         logging.getLogger("pypto").setLevel(_level)
@@ -54,4 +53,4 @@ def apply_environment() -> None:
     value = os.environ.get("PYPTO_RUNTIME_LOG", "").strip()
     if value:
         level = int(value) if value.lstrip("-").isdigit() else value
-        configure_log(level, sync_pypto=os.environ.get("PYPTO_RUNTIME_LOG_SYNC", "") == "1")
+        configure_log(level, sync_pypto=environment.flag("PYPTO_RUNTIME_LOG_SYNC", False))

@@ -28,6 +28,7 @@ class Worker(ABC):
 
     def __init__(self) -> None:
         self._owned_tensors: dict[tuple[int, int], DeviceTensor] = {}
+        self._tensor_arg_worker: Any = None
 
     @abstractmethod
     def malloc(self, nbytes: int, *, worker_id: int = 0) -> int:
@@ -91,9 +92,8 @@ class Worker(ABC):
             MemoryError: The device has no such block left.
         """
         self._require_ready("alloc_tensor")
-        itemsize = dtype.itemsize
         dims = _check_shape(shape)
-        nbytes = itemsize
+        nbytes = _itemsize(dtype)
         for dim in dims:
             nbytes *= dim
         ptr = self.malloc(nbytes, worker_id=worker_id)
@@ -130,6 +130,34 @@ class Worker(ABC):
         self.free(tensor.data_ptr, worker_id=worker_id)
         del self._owned_tensors[key]
 
+    def _require_owned_resident_tensor(self, t: DeviceTensor, label: str, *, worker_id: int | None = None) -> None:
+        """Refuses a tensor that a launch on this worker may not use.
+
+        Args:
+            t: The tensor.
+            label: What it is used as, for messages.
+            worker_id: Which of the worker's devices; 0 where there is one.
+
+        Raises:
+            TypeError: It was made from a bare pointer.
+            ValueError: It is not, or no longer, an allocation of this worker.
+        """
+        self._require_ready("run")
+        kind = type(self).__name__
+        if t.buffer is None:
+            raise TypeError(
+                f"{label}: raw pointer {t!r} cannot be dispatched by {kind}; use the same {kind}.alloc_tensor()"
+            )
+        if not isinstance(self._owned_tensors, dict):
+            raise TypeError(f"{kind} keeps no map of its tensors: its __init__ must call super().__init__()")
+        owned = self._owned_tensors.get((worker_id or 0, t.data_ptr))
+        if owned is None or owned.buffer is not t.buffer:
+            where = "" if worker_id is None else f" on worker_id={worker_id}"
+            raise ValueError(
+                f"{label}: {t!r} is not a live allocation owned by this {kind}{where}; allocate it with its "
+                f"alloc_tensor(), and do not dispatch it after free_tensor()"
+            )
+
     def _close_owned_tensors(self) -> None:
         """Frees what is still owned. A failure is logged and does not stop the rest."""
         owned = list(self._owned_tensors.items())
@@ -151,6 +179,14 @@ def check_init(init: torch.Tensor, shape: tuple[int, ...], dtype: torch.dtype) -
         raise ValueError(
             f"init must have shape={shape} dtype={dtype}, got shape={tuple(init.shape)} dtype={init.dtype}"
         )
+
+
+def _itemsize(dtype: torch.dtype) -> int:
+    import torch
+
+    if not isinstance(dtype, torch.dtype):
+        raise TypeError(f"dtype must be a torch.dtype, got {dtype!r}")
+    return dtype.itemsize
 
 
 def _check_shape(shape: Sequence[int]) -> tuple[int, ...]:

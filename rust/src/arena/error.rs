@@ -1,12 +1,13 @@
 //! What can go wrong with device memory.
 
-use super::buffer::Buffer;
+use super::buffer::{Buffer, BufferState};
 use super::owner::Owner;
 use super::report::Bytes;
 use crate::dtype::DType;
 use crate::error::ErrorKind;
 use crate::id::DeviceAddr;
 use crate::shape::Shape;
+use std::fmt;
 use std::sync::Arc;
 
 /// Device memory that cannot be had, or an address that is not what it claims to be.
@@ -62,15 +63,18 @@ pub enum ArenaError {
     /// All device addresses of the process are used up.
     #[error("the process has used all of its 2^63 device addresses; start a new process")]
     AddressesExhausted,
-    /// The address was never handed out by this worker, or so long ago that nothing is known about it any more.
+    /// No allocation ever had this address. Pass what `malloc()` returned, or the `data_ptr` of a tensor.
     #[error(
-        "{addr} is not an allocation base of {owner}, nor an interior pointer of any of its allocations: it was never handed out, or was freed long ago"
+        "{addr} is not an allocation base of {owner}, nor an interior pointer of any of its allocations: it was never handed out{}",
+        Behind(behind)
     )]
     UnknownAddress {
         /// The address.
         addr: DeviceAddr,
         /// The worker asked.
         owner: Arc<Owner>,
+        /// The buffer that ends shortly before it, and how far.
+        behind: Option<(Arc<Buffer>, u64)>,
     },
     /// The address belongs to memory that was freed.
     #[error("{addr} is no longer an allocation base of {}: it belongs to {buffer}, which was freed", buffer.owner())]
@@ -80,9 +84,20 @@ pub enum ArenaError {
         /// What was there.
         buffer: Arc<Buffer>,
     },
+    /// As [`ArenaError::FreedAddress`], so many frees ago that what was there is forgotten.
+    #[error(
+        "{addr} is no longer an allocation base of {owner}: what it belongs to was freed long ago. Addresses are never handed out a second time"
+    )]
+    ForgottenAddress {
+        /// The address.
+        addr: DeviceAddr,
+        /// The worker asked.
+        owner: Arc<Owner>,
+    },
     /// The address belongs to another worker.
     #[error(
-        "{addr} is not an allocation base of {owner}: it belongs to {other}. Only the worker that allocated memory can use it"
+        "{addr} is not an allocation base of {owner}: it belongs to {}{other}. Only the worker that allocated memory can use it",
+        OfBuffer(buffer)
     )]
     ForeignAddress {
         /// The address.
@@ -91,6 +106,8 @@ pub enum ArenaError {
         owner: Arc<Owner>,
         /// The worker that handed it out.
         other: Arc<Owner>,
+        /// What it handed out there, unless it is closed or has forgotten.
+        buffer: Option<Arc<Buffer>>,
     },
     /// The address lies inside a live allocation where its base is needed.
     #[error("{addr} is an interior pointer, not an allocation base: it points {offset} bytes into {buffer} of {}", buffer.owner())]
@@ -124,6 +141,34 @@ pub enum ArenaError {
     },
 }
 
+/// `: it lies 0 bytes behind the end of FP32 (16, 16) ...`.
+struct Behind<'a>(&'a Option<(Arc<Buffer>, u64)>);
+
+impl fmt::Display for Behind<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some((buffer, bytes)) => write!(f, ", it lies {bytes} bytes behind the end of {buffer}{}", freed(buffer)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// `FP32 (16, 16) ..., which was freed, of `.
+struct OfBuffer<'a>(&'a Option<Arc<Buffer>>);
+
+impl fmt::Display for OfBuffer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(buffer) => write!(f, "{buffer}{}, of ", freed(buffer)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn freed(buffer: &Buffer) -> &'static str {
+    if buffer.state() == BufferState::Live { "" } else { ", which was freed" }
+}
+
 impl ArenaError {
     /// The class of the error.
     pub fn kind(&self) -> ErrorKind {
@@ -136,6 +181,7 @@ impl ArenaError {
             | ArenaError::InvalidCapacity(_)
             | ArenaError::UnknownAddress { .. }
             | ArenaError::FreedAddress { .. }
+            | ArenaError::ForgottenAddress { .. }
             | ArenaError::ForeignAddress { .. }
             | ArenaError::InteriorPointer { .. }
             | ArenaError::OutOfRange { .. } => ErrorKind::Value,
@@ -154,6 +200,7 @@ impl ArenaError {
             ArenaError::AddressesExhausted => "addresses_exhausted",
             ArenaError::UnknownAddress { .. } => "unknown_address",
             ArenaError::FreedAddress { .. } => "freed_address",
+            ArenaError::ForgottenAddress { .. } => "forgotten_address",
             ArenaError::ForeignAddress { .. } => "foreign_address",
             ArenaError::InteriorPointer { .. } => "interior_pointer",
             ArenaError::OutOfRange { .. } => "out_of_range",

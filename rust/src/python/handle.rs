@@ -74,6 +74,14 @@ impl RegistrationHandle {
         }
     }
 
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    pub(super) fn registration(&self) -> &Registration {
+        &self.registration
+    }
+
     fn params(&self) -> &[Param] {
         &self.registration.program().params
     }
@@ -317,7 +325,7 @@ fn empty<'b>(mut values: Vec<Value<'_>>) -> Vec<Value<'b>> {
 }
 
 /// Reads an argument that is no resident tensor. What the value points to lives as long as the argument and `keep`.
-fn read_argument<'a>(
+pub(super) fn read_argument<'a>(
     arg: &'a Bound<'_, PyAny>,
     param: &Param,
     position: usize,
@@ -342,7 +350,7 @@ fn read_argument<'a>(
 
 /// The exception of a launch. One about a resident buffer also says where that stands among the arguments.
 #[cold]
-fn launch_error(error: Error, values: &[Value<'_>]) -> PyErr {
+pub(super) fn launch_error(error: Error, values: &[Value<'_>]) -> PyErr {
     let Error::Worker(
         WorkerError::FreedBuffer { buffer, .. }
         | WorkerError::StaleBuffer { buffer, .. }

@@ -6,6 +6,7 @@
 //! | file                             | what it holds                                                              |
 //! |----------------------------------|----------------------------------------------------------------------------|
 //! | `handle`, `vectorcall`           | the launch path: calls, arguments, Ctrl-C, outputs of return-style calls     |
+//! | `check`                          | the checks of a launch without the launch                                  |
 //! | `host`, `dlpack`                 | host arrays: torch, numpy, anything that speaks DLPack                       |
 //! | `scalar`, `numbers`, `dtypes`    | numbers, shapes and element types as Python has them                         |
 //! | `worker`, `shared`, `transfer`   | one opened device, the way in that never waits while attached, copies        |
@@ -14,6 +15,7 @@
 //! | `platform`, `site`, `errors`     | which device a name opens; the user's line; the one table of exceptions      |
 
 mod buffer;
+mod check;
 mod dlpack;
 mod dtypes;
 mod errors;
@@ -32,6 +34,7 @@ mod transfer;
 mod vectorcall;
 mod worker;
 
+use crate::device::sim::pool::MAX_CORES;
 use pyo3::prelude::*;
 
 /// The extension module.
@@ -39,7 +42,7 @@ use pyo3::prelude::*;
 mod _pypto {
     #[pymodule_export]
     use super::{
-        buffer::Buffer, handle::RegistrationHandle, memory::MemoryReport, program::Program, tensor::DeviceTensor,
+        buffer::Buffer, check::check_arguments, handle::RegistrationHandle, memory::MemoryReport, program::Program, tensor::DeviceTensor,
         trace::Recording, trace::mirror_trace, trace::trace_available, worker::Worker,
     };
 
@@ -47,6 +50,7 @@ mod _pypto {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("MAX_CORES", MAX_CORES)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

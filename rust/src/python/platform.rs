@@ -2,7 +2,7 @@
 
 use crate::device::Device;
 use crate::device::sim::SimDevice;
-use crate::device::sim::pool::default_cores;
+use crate::device::sim::pool::{MAX_CORES, default_cores};
 use crate::kernels::Isa;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -16,14 +16,31 @@ use std::path::{Path, PathBuf};
 /// process may use.
 ///
 /// # Errors
-/// `ValueError` for an unknown name and for a `PYPTO_ISA` or `PYPTO_CORES` that cannot be had; `RuntimeError` for a device that this machine or this build does not have.
-pub(super) fn open(platform: &str, device_id: i64, cores: Option<usize>) -> PyResult<Box<dyn Device>> {
+/// `ValueError` for an unknown name, for a number of cores that no chip has, and for a `PYPTO_ISA` or `PYPTO_CORES` that
+/// cannot be had; `RuntimeError` for a device that this machine or this build does not have.
+pub(super) fn open(
+    platform: &str,
+    device_id: i64,
+    cores: Option<usize>,
+    schedule_seed: Option<u64>,
+) -> PyResult<Box<dyn Device>> {
     match platform {
         "a2a3sim" => {
             let isa = Isa::from_env().map_err(|error| PyValueError::new_err(error.to_string()))?;
-            let cores =
-                cores.map_or_else(default_cores, Ok).map_err(|error| PyValueError::new_err(error.to_string()))?;
-            Ok(Box::new(SimDevice::new(cores, isa)))
+            let cores = match cores {
+                None => default_cores().map_err(|error| PyValueError::new_err(error.to_string()))?,
+                Some(cores) if (1..=MAX_CORES).contains(&cores) => cores,
+                Some(cores) => {
+                    return Err(PyValueError::new_err(format!(
+                        "cores must be a positive number of cores, at most {MAX_CORES}, got {cores}"
+                    )));
+                }
+            };
+            let device = SimDevice::new(cores, isa);
+            Ok(Box::new(match schedule_seed {
+                Some(seed) => device.with_schedule_seed(seed),
+                None => device,
+            }))
         }
         "a5sim" => Err(PyRuntimeError::new_err(
             "a5sim is not implemented: only the simulated chip a2a3sim can be opened in this version",

@@ -11,6 +11,8 @@ use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 
+const NO_BOOL: &str = "a bool is not a number; convert it with int(...)";
+
 /// Reads `object` for a scalar parameter of type `dtype`.
 ///
 /// # Errors
@@ -27,7 +29,7 @@ pub(super) fn read(object: &Bound<'_, PyAny>, dtype: DType, role: Role<'_>) -> P
     if object.is_instance_of::<PyBool>() {
         return match dtype.kind() {
             DTypeKind::Bool => Ok(Value::Bool(object.extract()?)),
-            _ => Err(mismatch(object, dtype, role, "a bool is not a number; convert it with int(...)")),
+            _ => Err(mismatch(object, dtype, role, NO_BOOL)),
         };
     }
     if object.is_instance_of::<DeviceTensor>() || is_tensor(object) {
@@ -60,8 +62,11 @@ fn float(value: f64, object: &Bound<'_, PyAny>, dtype: DType, role: Role<'_>) ->
 /// numpy scalars and whatever else has `__index__` or `__float__`.
 fn other_number(object: &Bound<'_, PyAny>, dtype: DType, role: Role<'_>) -> PyResult<Value<'static>> {
     let py = object.py();
-    if dtype.kind() == DTypeKind::Bool && type_name(object).starts_with("numpy.bool") {
-        return Ok(Value::Bool(object.is_truthy()?));
+    if type_name(object).starts_with("numpy.bool") {
+        return match dtype.kind() {
+            DTypeKind::Bool => Ok(Value::Bool(object.is_truthy()?)),
+            _ => Err(mismatch(object, dtype, role, NO_BOOL)),
+        };
     }
     if object.hasattr(pyo3::intern!(py, "__index__"))? {
         let number = object.call_method0(pyo3::intern!(py, "__index__"))?;

@@ -63,9 +63,10 @@ impl DeviceTensor {
         self.resident.as_ref()
     }
 
-    /// Bytes of all elements; saturates, which no allocation reaches.
+    /// Bytes of all elements.
     pub(super) fn bytes(&self) -> u64 {
-        self.shape.elements().unwrap_or(u64::MAX).saturating_mul(self.dtype.size() as u64)
+        // The constructor refused what does not fit.
+        self.shape.elements().unwrap_or(0) * self.dtype.size() as u64
     }
 }
 
@@ -83,6 +84,13 @@ impl DeviceTensor {
         let addr = numbers::address(data_ptr, "data_ptr")?;
         let shape = numbers::shape(shape, &RULE)?;
         let dtype = dtypes::from_torch(dtype)?;
+        let bytes = shape.elements().and_then(|elements| elements.checked_mul(dtype.size() as u64));
+        if bytes.is_none_or(|bytes| bytes > i64::MAX as u64) {
+            return Err(PyValueError::new_err(format!(
+                "DeviceTensor of shape {shape} and dtype torch.{} needs more bytes than any memory has",
+                dtype.torch_name()
+            )));
+        }
         let object = PyOnceLock::new();
         let mut resident = None;
         if let Some(buffer) = buffer {
@@ -139,12 +147,13 @@ impl DeviceTensor {
         let keywords = PyDict::new(py);
         keywords.set_item(pyo3::intern!(py, "dtype"), self.dtype(py)?)?;
         let host = py.import("torch")?.call_method(pyo3::intern!(py, "empty"), (self.shape(py)?,), Some(&keywords))?;
-        let copy = Copy { device: resident.buffer.addr(), bytes: self.bytes() };
-        shared.download(py, copy, &HostEnd::read(&host, "host")?)?;
+        let device = resident.buffer.addr();
+        let copy = Copy { method: "to_host", name: "", device, tensor: Some(self), bytes: self.bytes() };
+        shared.download(py, &copy, &HostEnd::read(&host, "host")?)?;
         Ok(host)
     }
 
-    fn __repr__(&self) -> String {
+    pub(super) fn __repr__(&self) -> String {
         let Self { addr, shape, dtype, .. } = self;
         format!("DeviceTensor(data_ptr={addr:#x}, shape={shape}, dtype=torch.{})", dtype.torch_name())
     }

@@ -31,6 +31,7 @@ well_known! {
     SCHED = "chip.run.runner_run.device_wall.sched", None, "From the first task to the last.";
     TASK = "chip.run.runner_run.device_wall.task", Some("kernel"), "One task on one core. `arg`: index of its kernel in the program.";
     VALIDATE = "chip.run.validate", None, "Checks guard bytes after a launch in poison mode.";
+    PACK = "chip.run.pack", Some("bytes"), "Packs a resident weight for matrix products. `arg`: bytes of the packed form.";
     PREWARM = "chip.prewarm.build", None, "Compiles a program at registration. `arg`: content id of the registration.";
 }
 

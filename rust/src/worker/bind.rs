@@ -17,6 +17,9 @@ use crate::shape::Shape;
 use std::ptr;
 use std::sync::Arc;
 
+/// The address of what has no bytes: aligned, and no memory.
+pub(super) const NO_MEMORY: *mut u8 = ptr::without_provenance_mut(GRANULE as usize);
+
 /// The arguments of one launch as the device takes them. They stay until the next binding, which has less to check where
 /// arguments have the extents that they had: nothing but who owns a buffer, and whether memory overlaps.
 #[derive(Default, Debug)]
@@ -29,6 +32,10 @@ pub(super) struct Bound {
     pub staged: Vec<Staged>,
     /// Bytes of staging memory that `staged` needs.
     pub staging_bytes: u64,
+    /// A tensor has no elements.
+    is_empty: bool,
+    /// A tensor that the program writes has elements.
+    has_results: bool,
     /// Extent of each symbol, and the parameter that said it first.
     symbols: Vec<Option<(u64, u32)>>,
     /// Memory of the tensors, in their order.
@@ -131,7 +138,8 @@ impl Bound {
             Some(_) => {}
             None => self.bind_anew(program, args, arena, owner)?,
         }
-        self.is_accepted = true;
+        // An empty tensor is not among what is known.
+        self.is_accepted = !self.is_empty;
         self.is_launched &= alike.is_some_and(|alike| alike.scalars);
         Ok(self.is_launched)
     }
@@ -197,6 +205,7 @@ impl Bound {
         self.symbols.clear();
         self.symbols.resize(program.symbols.len(), None);
         self.staging_bytes = 0;
+        (self.is_empty, self.has_results) = (false, false);
         if args.len() != program.params.len() {
             return Err(wrong_count(program, args.len()));
         }
@@ -241,9 +250,12 @@ impl Bound {
         let bytes =
             bytes.ok_or_else(|| expected.value(format!("a tensor of shape {shape} does not fit any memory")))?;
         if bytes == 0 {
-            let fix = "Zero-sized tensors cannot be passed: skip the launch where there is nothing to do";
-            return Err(expected.value(format!("the tensor of shape {shape} has no elements. {fix}")));
+            // A batch without rows: declared extents are at least 1. Nobody reads or writes at its address.
+            self.is_empty = true;
+            self.tensors.push(TensorArg { data: NO_MEMORY, shape: *shape });
+            return Ok(());
         }
+        self.has_results |= expected.is_written();
         let (occupied, data) = match arg {
             Value::Resident { buffer, .. } => {
                 let data = place_resident(expected, buffer, bytes, arena, owner)?;
@@ -301,6 +313,12 @@ impl Bound {
         // A sum that saturates is larger than any arena, so it is refused there.
         self.staging_bytes = self.staging_bytes.saturating_add(staging_size(bytes, poison));
         Ok(())
+    }
+
+    /// Whether the launch has nothing to do: a tensor has no elements, and every result would be empty too. A program that
+    /// reduces an empty batch has a result, and runs.
+    pub fn is_noop(&self) -> bool {
+        self.is_empty && !self.has_results
     }
 
     /// Bytes of the host tensors whose direction is not `except`, or `None` where there are no such tensors.

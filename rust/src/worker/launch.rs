@@ -2,24 +2,23 @@
 //! but the worker's.
 #![allow(unsafe_code)] // It hands addresses to the device.
 
-use super::bind::{Staged, staging_size};
+use super::bind::{NO_MEMORY, Staged, staging_size};
 use super::counters::Tally;
 use super::error::WorkerError;
+use super::packed::PackedForms;
 use super::register::{Registered, Registration, check_registration};
 use super::value::Value;
 use super::{Open, Session};
-use crate::arena::{Arena, FILL, GRANULE, GUARD};
+use crate::arena::{Arena, FILL, GUARD};
 use crate::device::{self, Device};
 use crate::error::Result;
 use crate::program::Direction;
 use crate::trace::{self, names};
-use std::ptr;
-
-/// The address that an executable without scratch memory gets: aligned, and no memory.
-const NO_SCRATCH: *mut u8 = ptr::without_provenance_mut(GRANULE as usize);
 
 impl Session<'_> {
     /// Runs a program once and returns when its results are there.
+    ///
+    /// Where every result would be empty, because a batch has no rows, nothing is copied or run.
     ///
     /// A host tensor is copied as the direction of its parameter says: `In` before, `Out` after, `InOut` both. What a
     /// program does not write of an `Out` host tensor comes back as zero (NaN patterns in poison mode). A resident tensor
@@ -52,20 +51,31 @@ impl Session<'_> {
         let bind_args = trace::span(names::BIND_ARGS, invocation, args.len() as u64);
         let repeats = open.registry.entries[cid].bound.bind(program, args, &mut open.arena, owner)?;
         drop(bind_args);
+        if open.registry.entries[cid].bound.is_noop() {
+            drop(bind);
+            let _runner_run = trace::span(names::RUNNER_RUN, invocation, 0);
+            if trace::is_enabled() {
+                device_wall(trace::now(), invocation);
+            }
+            tally.launches.add(1);
+            return Ok(());
+        }
         open.grow_staging(cid)?;
         drop(bind);
-        let Open { device, arena, registry, workspace } = open;
+        let Open { device, arena, registry, workspace, packed } = open;
         let entry = &mut registry.entries[cid];
         // SAFETY: the caller vouches for the host tensors.
         unsafe { entry.copy_in(device.as_ref(), arena, tally, repeats, invocation) };
+        entry.find_packed(packed, device.as_ref(), arena, invocation);
 
         let Registered { executable, scratch, bound, .. } = entry;
         bound.launches();
-        let scratch = scratch.as_ref().map_or(NO_SCRATCH, |chunk| arena.chunk_pointer(chunk));
+        let scratch = scratch.as_ref().map_or(NO_MEMORY, |chunk| arena.chunk_pointer(chunk));
         let launch = device::Launch {
             tensors: &bound.tensors,
             scalars: &bound.scalars,
             repeats,
+            packed: packed.of_launch(),
             scratch,
             workspace: &mut workspace.lend(arena),
             poll,
@@ -77,8 +87,7 @@ impl Session<'_> {
         // that size; the scratch memory is what the executable asked for.
         let outcome = unsafe { executable.launch(launch) };
         if begin != 0 {
-            let (end, name, track) = (trace::now(), names::DEVICE_WALL, trace::Track::DEVICE);
-            trace::record(trace::Record { begin, end, arg: 0, invocation, name, track });
+            device_wall(begin, invocation);
         }
         drop(runner_run);
         outcome?;
@@ -93,6 +102,12 @@ impl Session<'_> {
         }
         Ok(())
     }
+}
+
+/// Records the device's share of a launch, which began at `begin` and ends now.
+fn device_wall(begin: u64, invocation: u32) {
+    let (end, name, track) = (trace::now(), names::DEVICE_WALL, trace::Track::DEVICE);
+    trace::record(trace::Record { begin, end, arg: 0, invocation, name, track });
 }
 
 impl Registered {
@@ -133,6 +148,19 @@ impl Registered {
             }
         }
         tally.h2d_bytes.add(copies.unwrap_or(0));
+    }
+
+    /// Drops the packed forms of what the launch writes and finds those of what it multiplies by.
+    fn find_packed(&mut self, forms: &mut PackedForms, device: &dyn Device, arena: &mut Arena, invocation: u32) {
+        for &tensor in &self.written {
+            forms.forget(self.bound.tensors[tensor].data, arena);
+        }
+        forms.begin_launch();
+        for packable in self.executable.packable() {
+            let staged = self.bound.staged.iter().any(|staged| staged.tensor as usize == packable.tensor);
+            let resident = (!staged).then(|| &self.bound.tensors[packable.tensor]);
+            forms.add(packable, resident, device, arena, invocation);
+        }
     }
 
     /// Copies what the program wrote back to the host tensors.

@@ -38,6 +38,9 @@ pub struct ChainRun<'a> {
     pub rows: usize,
     /// Columns of the region.
     pub cols: usize,
+    /// What [`RowSrc::Row`](super::RowSrc::Row) is in the first row and [`Src::Column`](super::Src::Column) in the first
+    /// column: not 0 where the region is a part of another.
+    pub first: [u32; 2],
     /// One for each memory operand of the program, in its order.
     pub mems: &'a [MemArg],
     /// Values of the run-time scalars, by index.
@@ -134,7 +137,7 @@ impl Machine {
                     return streams;
                 }
                 for index in 0..block.min(rest) {
-                    self.next_row(frame(index));
+                    self.next_row(frame(index), block);
                 }
             }
         }
@@ -181,6 +184,8 @@ impl Machine {
                 let entry = Entry { base: frame.add(layout.row_buf_data(i, cols)), advance: 0, stream: false };
                 frame.add(layout.row_buf(i) as usize).cast::<Entry>().write(entry);
             }
+            frame.add(layout.first_col() as usize).cast::<u32>().write(run.first[1]);
+            frame.add(layout.row() as usize).cast::<u32>().write(run.first[0].wrapping_add(row as u32));
             for (i, &bits) in self.compiled.consts.iter().enumerate() {
                 frame.add(layout.constant(i as u32) as usize).cast::<u32>().write(bits);
             }
@@ -199,7 +204,9 @@ impl Machine {
         }
     }
 
-    unsafe fn next_row(&self, frame: *mut u8) {
+    unsafe fn next_row(&self, frame: *mut u8, block: usize) {
+        // SAFETY: as in `run`.
+        unsafe { *frame.add(self.compiled.layout.row() as usize).cast::<u32>() += block as u32 };
         for i in 0..self.compiled.layout.mems {
             // SAFETY: as in `run`; there is a next row.
             unsafe {

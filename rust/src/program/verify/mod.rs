@@ -256,6 +256,9 @@ impl<'a> Checker<'a> {
                 self.scalar_slot(at, *var, ScalarType::Int)?;
                 self.ints(at, &[*start, *stop, *step])?;
                 rule!(*step != Operand::Int(0), at, "a loop with step 0");
+                if certainly_runs(*start, *stop, *step) && !leaves_early(body) {
+                    return self.looped(|this| this.block(body));
+                }
                 self.looped(|this| this.optional_block(body).map(drop))
             }
             StmtKind::While { head, cond, body } => {
@@ -432,6 +435,29 @@ impl<'a> Checker<'a> {
     fn ints(&self, at: Loc, operands: &[Operand]) -> Check {
         operands.iter().try_for_each(|&operand| self.operand(at, operand, ScalarType::Int))
     }
+}
+
+/// Whether a loop has at least one round whatever the program is given, so that what it assigns is assigned.
+const fn certainly_runs(start: Operand, stop: Operand, step: Operand) -> bool {
+    match (start, stop, step) {
+        (Operand::Int(start), Operand::Int(stop), Operand::Int(step)) => {
+            if step > 0 {
+                start < stop
+            } else {
+                start > stop
+            }
+        }
+        _ => false,
+    }
+}
+
+/// Whether a `break` or `continue` of the loop around it stands in a body.
+fn leaves_early(body: &[Stmt]) -> bool {
+    body.iter().any(|stmt| match &stmt.kind {
+        StmtKind::Break | StmtKind::Continue => true,
+        StmtKind::If { then, orelse, .. } => leaves_early(then) || leaves_early(orelse),
+        _ => false,
+    })
 }
 
 /// The scalar type that holds an element.

@@ -8,6 +8,7 @@ use crate::program::Direction::{In, InOut, Out};
 use crate::program::Param;
 use crate::worker::{Value, Worker};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A worker and its one program, whose launches do nothing.
 fn worker_for(params: Vec<Param>) -> impl Fn(&[Value<'_>]) -> Result<(), Error> {
@@ -115,11 +116,8 @@ fn scalars_reach_the_device_as_bits_and_a_baked_one_only_needs_the_right_type() 
 }
 
 #[test]
-fn zero_size_unsupported_and_read_only_tensors_are_refused_with_advice() {
+fn unsupported_and_read_only_tensors_are_refused_with_advice() {
     let launch = worker_for(vec![tensor("c", DType::U8, &[Symbol(0)], InOut)]);
-    let (kind, text) = refusal(&launch, &[host(&mut [])]);
-    assert_eq!(kind, ErrorKind::Value);
-    assert!(text.contains("'c'") && text.contains("skip the launch"), "{text}");
     let (kind, text) = refusal(&launch, &[read_only(&[1, 2])]);
     assert_eq!(kind, ErrorKind::Value);
     assert!(text.contains("read-only") && text.contains("a copy"), "{text}");
@@ -129,6 +127,36 @@ fn zero_size_unsupported_and_read_only_tensors_are_refused_with_advice() {
     assert!(text.contains("Unsupported tensor dtype FP64"), "{text}");
     let (_, text) = refusal(&launch, &[host_as(&mut [0; 8], &[1 << 61], DType::F64)]);
     assert!(text.contains("'d'"), "{text}");
+}
+
+#[test]
+fn an_empty_batch_runs_only_where_a_result_has_elements() {
+    let ran = Arc::new(AtomicU32::new(0));
+    let count = ran.clone();
+    let worker = Fake::new(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    })
+    .open();
+    let params = vec![tensor("a", DType::U8, &[Symbol(0)], In), tensor("c", DType::U8, &[Symbol(1)], Out)];
+    let registration = worker.register(program("mm", params)).unwrap();
+    let launch = |a: &mut [u8], c: &mut [u8]| run(&worker, &registration, &[host(a), host(c)]).unwrap();
+    launch(&mut [1], &mut []);
+    launch(&mut [], &mut []);
+    assert_eq!(ran.load(Ordering::Relaxed), 0);
+    let mut sum = [9];
+    launch(&mut [], &mut sum);
+    assert_eq!((ran.load(Ordering::Relaxed), sum), (1, [0]));
+    let counters = worker.counters();
+    assert_eq!((counters.launches, counters.h2d_bytes, counters.d2h_bytes), (3, 0, 1));
+}
+
+#[test]
+fn a_declared_extent_cannot_be_zero_in_a_launch() {
+    let launch = worker_for(vec![tensor("c", DType::U8, &[Symbol(0), Const(4)], Out)]);
+    let (kind, text) = refusal(&launch, &[host_as(&mut [0; 8], &[2, 0], DType::U8)]);
+    assert_eq!(kind, ErrorKind::Type);
+    assert!(text.contains("Parameter 'c' of 'mm' expects shape (M, 4), got (2, 0). Axis 1 must be 4, not 0"), "{text}");
 }
 
 #[test]

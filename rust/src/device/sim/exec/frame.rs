@@ -1,4 +1,5 @@
 //! The variables of a running function.
+#![allow(unsafe_code)] // addresses pass between threads
 
 use crate::device::sim::code::Code;
 use crate::program::{Operand, ViewKind};
@@ -17,6 +18,11 @@ pub(super) struct View {
     /// How many indices along each axis are backed by memory. A box may be larger than what it views.
     pub limits: [u64; MAX_RANK],
 }
+
+// SAFETY: a view is an address and numbers; what is done with the address is up to whoever does it.
+unsafe impl Send for View {}
+// SAFETY: as above.
+unsafe impl Sync for View {}
 
 impl View {
     pub const CREATED: u32 = u32::MAX;
@@ -147,7 +153,8 @@ impl View {
     }
 }
 
-/// Scalars and tensor views of one function; made once and used by every launch.
+/// Scalars and tensor views of one function; made once and used by every launch. The default is an empty place.
+#[derive(Default)]
 pub(super) struct Frame {
     pub scalars: Vec<u64>,
     pub tensors: Vec<View>,

@@ -55,6 +55,8 @@ pub(super) struct Taken {
     pub id: StepId,
     /// Rows and columns, and the inner extent of a matrix product.
     pub extents: [u64; 3],
+    /// Which operands of a matrix product lie transposed.
+    pub trans: [bool; 2],
     /// The ends of its operands and scalars.
     pub operands: usize,
     pub scalars: usize,
@@ -147,14 +149,14 @@ impl Replay {
         self.tasks.push(Task { kernel, steps: self.steps.len() });
     }
 
-    /// Adds a step. `views` are those of the function that takes it, `args` its operands as evaluated.
+    /// Adds a step. `views` are those of the function that takes it, `args` and `scalars` its operands as evaluated.
     pub fn step<'u>(
         &mut self,
         id: StepId,
         extents: [u64; 3],
+        trans: [bool; 2],
         uses: impl Iterator<Item = &'u MemUse>,
-        args: &[MemArg],
-        scalars: &[u32],
+        (args, scalars): (&[MemArg], &[u32]),
         views: &[View],
         bases: (&[TensorArg], *mut u8),
     ) {
@@ -164,7 +166,7 @@ impl Replay {
         let (tensors, tiles) = bases;
         self.operands.extend(uses.zip(args).map(|(operand, arg)| {
             let (base, begin) = match &operand.mem {
-                Mem::Tile(_) => (TILES, tiles),
+                Mem::Tile(_) | Mem::Window(_) => (TILES, tiles),
                 Mem::Box(spec) => {
                     let base = views[spec.tensor as usize].base;
                     (base, tensors[base as usize].data)
@@ -174,7 +176,7 @@ impl Replay {
             Place { base, offset, row_stride: arg.row_stride }
         }));
         self.scalars.extend_from_slice(scalars);
-        self.steps.push(Taken { id, extents, operands: self.operands.len(), scalars: self.scalars.len() });
+        self.steps.push(Taken { id, extents, trans, operands: self.operands.len(), scalars: self.scalars.len() });
     }
 
     /// The launch has ended well.
@@ -187,21 +189,12 @@ impl Replay {
         let mut first = 0;
         for taken in &self.steps {
             let places = &self.operands[first..taken.operands];
-            for (operand, place) in operands(taken.id.of(lowered)).zip(places) {
+            for (operand, place) in taken.id.of(lowered).mems().zip(places) {
                 self.coverage.add(operand, place, taken.extents, tensors);
             }
             first = taken.operands;
         }
     }
-}
-
-/// The operands of a step in the order in which they are evaluated.
-pub(super) fn operands(step: &Step) -> impl Iterator<Item = &MemUse> {
-    let (chain, product) = match step {
-        Step::Chain(chain) => (&chain.mems[..], None),
-        Step::MatMul(product) => (&[][..], Some(product)),
-    };
-    chain.iter().chain(product.into_iter().flat_map(product_operands))
 }
 
 /// The operands of a matrix product: left, right, result, accumulator.

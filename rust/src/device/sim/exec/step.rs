@@ -1,16 +1,15 @@
 //! Steps on tiles: operands become addresses, and large work is cut into parts for the cores.
 #![allow(unsafe_code)] // calls the kernels with addresses that `access` and the layout of scratch memory vouch for
 
-use super::access::{BoxMem, plain_matrix};
+use super::access::{BoxMem, WindowMem, plain_matrix};
 use super::frame::Frame;
-use super::poll::Poller;
+use super::interpret::{Context, Core, Lane};
+use super::packed::Packed;
 use super::replay::{Replay, StepId, Taken, product_operands};
-use super::{Buffers, CoreBuffers, Run};
 use crate::device::sim::code::{ChainStep, MatMulStep, Mem, MemUse, Step};
 use crate::device::sim::lower::lane_bits;
-use crate::device::sim::pool::CorePool;
 use crate::kernels::chain::{ChainRun, MemArg};
-use crate::kernels::matmul::{MatMulArgs, MatMut, MatRef, Rhs};
+use crate::kernels::matmul::{MatMulArgs, MatMut, MatRef, PackedRef, Rhs};
 use crate::program::Operand;
 
 /// Work of one part in picoseconds: well above a hand-off (0.3 us hot, 10-29 us cold), well below the time between two
@@ -24,16 +23,50 @@ const FMA_PS: u64 = 20;
 /// A box that is no matrix with adjacent columns and was copied to (or will be copied from) a dense buffer.
 pub(super) struct Bounced {
     operand: usize,
-    mem: BoxMem,
+    mem: Odd,
     size: usize,
     write: bool,
 }
 
-impl Run<'_> {
+/// Memory that is no matrix.
+enum Odd {
+    Box(BoxMem),
+    /// A window that is partly outside its tile.
+    Window(WindowMem),
+}
+
+impl Odd {
+    /// Copies all elements to dense rows at `dense`, or from there.
+    ///
+    /// # Safety
+    /// `dense` is valid for all elements, and the memory is live.
+    unsafe fn copy_dense(&self, dense: *mut u8, size: usize, to_dense: bool) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Odd::Box(mem) => mem.copy_dense(dense, size, to_dense),
+                Odd::Window(mem) => mem.copy_dense(dense, size, to_dense),
+            }
+        }
+    }
+}
+
+impl<'a> Core<'a> {
     pub(super) fn step(&mut self, id: StepId, step: &Step, frame: &Frame) -> Result<(), String> {
         match step {
             Step::Chain(chain) => self.chain(id, chain, frame),
             Step::MatMul(product) => self.matmul(id, product, frame),
+            Step::Block(block) => {
+                self.stop_recording();
+                self.block(block, frame)
+            }
+        }
+    }
+
+    /// What is written down of this launch cannot be taken again.
+    pub fn stop_recording(&mut self) {
+        if let Some(replay) = &mut self.recording {
+            replay.give_up();
         }
     }
 
@@ -42,55 +75,74 @@ impl Run<'_> {
         if rows == 0 {
             return Ok(());
         }
-        let Buffers { mems, scalars, bounce, bounced, cores } = &mut *self.buffers;
+        let crew = self.crew();
+        let Lane { mems, scalars, bounce, bounced, tiles, .. } = self.lane();
         mems.clear();
         bounced.clear();
         for operand in &step.mems {
             let span = [if operand.extent.rows { rows } else { 1 }, if operand.extent.cols { cols } else { 1 }];
-            let mut arg = address(operand, span, frame, self.tiles, mems.len(), bounce, bounced)?;
-            if !operand.extent.rows {
-                arg.row_stride = 0;
-            }
-            mems.push(arg);
+            let (data, row_stride) = address(operand, span, frame, *tiles, mems.len(), bounce, bounced)?;
+            let row_stride = if operand.extent.rows { row_stride } else { 0 };
+            mems.push(MemArg { data, row_stride, stream: false });
         }
         scalars.clear();
         scalars.extend(step.scalars.iter().map(|scalar| lane_bits(frame.bits(scalar.value), scalar.dtype)));
-        let extents = [rows, cols, 0];
+        let taken = [rows, cols, 0];
         if let Some(replay) = &mut self.recording {
-            let bases = (self.tensors, self.tiles);
-            match bounced.is_empty() {
-                true => replay.step(id, extents, step.mems.iter(), mems, scalars, &frame.tensors, bases),
+            let lane = crew.lane();
+            let bases = (crew.context.tensors, lane.tiles);
+            match lane.bounced.is_empty() {
+                true => replay.step(
+                    id,
+                    taken,
+                    [false; 2],
+                    step.mems.iter(),
+                    (&lane.mems, &lane.scalars),
+                    &frame.tensors,
+                    bases,
+                ),
                 false => replay.give_up(),
             }
         }
-        self.budget -= Crew { pool: self.pool, poller: self.poller, cores }.chain(step, extents, mems, scalars);
-        finish(bounced, bounce);
+        let lane = crew.lane();
+        self.budget -= crew.chain(step, taken, &lane.mems, &lane.scalars);
+        finish(&lane.bounced, &lane.bounce);
         Ok(())
     }
 
     fn matmul(&mut self, id: StepId, step: &MatMulStep, frame: &Frame) -> Result<(), String> {
-        let [bound_m, bound_n, bound_k] = step.bound;
-        let [m, n] = region(step.region, [bound_m, bound_n], frame)?;
-        let [k, _] = region([step.k, Operand::Int(1)], [bound_k, 1], frame)?;
+        let [m, n, k] = extents(step, frame)?;
         if m == 0 || n == 0 {
             return Ok(());
         }
-        let Buffers { mems, bounce, bounced, cores, .. } = &mut *self.buffers;
+        let crew = self.crew();
+        let Lane { mems, bounce, bounced, tiles, .. } = self.lane();
         mems.clear();
         bounced.clear();
-        for (operand, span) in product_operands(step).zip([[m, k], [k, n], [m, n], [m, n]]) {
-            mems.push(address(operand, span, frame, self.tiles, mems.len(), bounce, bounced)?);
+        let mut trans = step.trans;
+        for (at, (operand, span)) in product_operands(step).zip([[m, k], [k, n], [m, n], [m, n]]).enumerate() {
+            let swapped = trans.get(at).is_some_and(|&trans| trans);
+            let span = if swapped { [span[1], span[0]] } else { span };
+            let found = match turned(operand, span, frame).filter(|_| at < 2) {
+                Some(place) => {
+                    trans[at] = !trans[at];
+                    place
+                }
+                None => address(operand, span, frame, *tiles, at, bounce, bounced)?,
+            };
+            mems.push(MemArg { data: found.0, row_stride: found.1, stream: false });
         }
-        let extents = [m, n, k];
+        let taken = [m, n, k];
+        let lane = crew.lane();
         if let Some(replay) = &mut self.recording {
-            let bases = (self.tensors, self.tiles);
-            match bounced.is_empty() {
-                true => replay.step(id, extents, product_operands(step), mems, &[], &frame.tensors, bases),
+            let bases = (crew.context.tensors, lane.tiles);
+            match lane.bounced.is_empty() {
+                true => replay.step(id, taken, trans, product_operands(step), (&lane.mems, &[]), &frame.tensors, bases),
                 false => replay.give_up(),
             }
         }
-        self.budget -= Crew { pool: self.pool, poller: self.poller, cores }.matmul(step, extents, mems);
-        finish(bounced, bounce);
+        self.budget -= crew.matmul(step, taken, trans, &lane.mems);
+        finish(&lane.bounced, &lane.bounce);
         Ok(())
     }
 
@@ -98,35 +150,48 @@ impl Run<'_> {
     /// `replay`.
     #[inline]
     pub(super) fn step_again(&mut self, replay: &Replay, taken: &Taken, operands: usize, scalars: usize) {
-        let Buffers { mems, cores, .. } = &mut *self.buffers;
+        let crew = self.crew();
+        let lane = crew.lane();
         let places = &replay.operands[operands..taken.operands];
-        mems.clear();
-        mems.extend(places.iter().map(|place| place.address(self.tensors, self.tiles)));
-        let mut crew = Crew { pool: self.pool, poller: self.poller, cores };
-        self.budget -= match taken.id.of(self.lowered) {
-            Step::Chain(chain) => crew.chain(chain, taken.extents, mems, &replay.scalars[scalars..taken.scalars]),
-            Step::MatMul(product) => crew.matmul(product, taken.extents, mems),
+        lane.mems.clear();
+        lane.mems.extend(places.iter().map(|place| place.address(crew.context.tensors, lane.tiles)));
+        self.budget -= match taken.id.of(crew.context.lowered) {
+            Step::Chain(chain) => crew.chain(chain, taken.extents, &lane.mems, &replay.scalars[scalars..taken.scalars]),
+            Step::MatMul(product) => crew.matmul(product, taken.extents, taken.trans, &lane.mems),
+            Step::Block(_) => unreachable!("not written down"),
         };
+    }
+
+    fn crew(&self) -> Crew<'a> {
+        Crew { context: self.context, number: self.number, alone: self.alone }
     }
 }
 
 /// The cores at work on one step.
-struct Crew<'a, 'p> {
-    pool: &'a CorePool,
-    poller: &'a Poller<'p>,
-    cores: &'a mut [CoreBuffers],
+#[derive(Clone, Copy)]
+struct Crew<'a> {
+    context: &'a Context<'a>,
+    number: usize,
+    alone: bool,
 }
 
-impl Crew<'_, '_> {
+impl<'a> Crew<'a> {
+    /// The lane of the core that takes the step. Parts use what lanes have for parts and nothing else.
+    fn lane(&self) -> &'a mut Lane {
+        // SAFETY: a lane is of one core, and one thread at a time is this core; nobody else holds it across these calls.
+        unsafe { &mut *self.context.lanes.add(self.number) }
+    }
+
     /// Runs a chain over a region whose operands were checked against it; gives its work.
     #[inline]
-    fn chain(&mut self, step: &ChainStep, [rows, cols, _]: [u64; 3], mems: &[MemArg], scalars: &[u32]) -> i64 {
+    fn chain(&self, step: &ChainStep, [rows, cols, _]: [u64; 3], mems: &[MemArg], scalars: &[u32]) -> i64 {
         let work = rows * cols.max(1) * u64::from(step.cost);
         let parts = self.parts(work, rows);
         if parts == 1 {
-            let scratch = self.cores[0].scratch;
-            let run = ChainRun { rows: rows as usize, cols: cols as usize, mems, scalars, scratch };
-            // SAFETY: the caller checked every operand against the region; core 0 has its scratch.
+            // SAFETY: one thread at a time is this core.
+            let scratch = unsafe { (*self.context.lanes.add(self.number)).scratch };
+            let run = ChainRun { rows: rows as usize, cols: cols as usize, first: [0; 2], mems, scalars, scratch };
+            // SAFETY: the caller checked every operand against the region; the scratch is this core's.
             unsafe { step.machine.run(&run) };
         } else {
             self.chain_in_parts(step, [rows, cols], parts, mems, scalars);
@@ -134,68 +199,71 @@ impl Crew<'_, '_> {
         work as i64
     }
 
-    fn chain_in_parts(
-        &mut self,
-        step: &ChainStep,
-        [rows, cols]: [u64; 2],
-        parts: u64,
-        mems: &[MemArg],
-        scalars: &[u32],
-    ) {
-        let (all, cores) = (&Shared(mems), &Shared(self.cores.as_mut_ptr()));
-        let poller = self.poller;
+    fn chain_in_parts(&self, step: &ChainStep, [rows, cols]: [u64; 2], parts: u64, mems: &[MemArg], scalars: &[u32]) {
+        let (all, context) = (&Shared(mems), self.context);
+        let poller = context.poller;
         let part = |part: usize, core: usize| {
             if if core == 0 { poller.poll() } else { poller.stopped() } {
                 return;
             }
             let (first, last) = (rows * part as u64 / parts, rows * (part as u64 + 1) / parts);
-            // SAFETY: one thread at a time runs as `core`, so its buffers are not shared.
-            let own: &mut CoreBuffers = unsafe { &mut *cores.get().add(core) };
+            // SAFETY: one thread at a time runs as `core`, so what its lane has for parts is not shared.
+            let (part_mems, scratch) = unsafe {
+                let lane = context.lanes.add(core);
+                (&mut (*lane).part_mems, (*lane).scratch)
+            };
             let advanced =
                 |mem: &MemArg| MemArg { data: mem.data.wrapping_offset(first as isize * mem.row_stride), ..*mem };
-            own.mems.clear();
-            own.mems.extend(all.get().iter().map(advanced));
+            part_mems.clear();
+            part_mems.extend(all.get().iter().map(advanced));
             let run = ChainRun {
                 rows: (last - first) as usize,
                 cols: cols as usize,
-                mems: &own.mems,
+                first: [first as u32, 0],
+                mems: part_mems,
                 scalars,
-                scratch: own.scratch,
+                scratch,
             };
             // SAFETY: the part is a range of rows of a checked region; parts write different rows.
             unsafe { step.machine.run(&run) };
         };
-        self.pool.run_watched(parts as usize, &part, &mut || {
+        context.pool.run_watched(parts as usize, &part, &mut || {
             poller.poll();
         });
     }
 
-    /// Runs a matrix product whose operands were checked against its extents; gives its work.
+    /// Runs a matrix product whose operands were checked against its extents; `trans` says which of the first two lie
+    /// transposed. Gives its work.
     #[inline]
-    fn matmul(&mut self, step: &MatMulStep, [m, n, k]: [u64; 3], mems: &[MemArg]) -> i64 {
+    fn matmul(&self, step: &MatMulStep, [m, n, k]: [u64; 3], trans: [bool; 2], mems: &[MemArg]) -> i64 {
+        let context = self.context;
+        let kernel = &step.kernels[usize::from(trans[0])][usize::from(trans[1])];
         let work = m * n * k.max(1) * FMA_PS;
         // Columns are cut first: each part then reads its own part of the right operand, which is the large one.
-        let (m_step, n_step) = (step.kernel.m_step() as u64, step.kernel.n_step() as u64);
+        let (m_step, n_step) = (kernel.m_step() as u64, kernel.n_step() as u64);
         let by_rows = m / m_step > n / n_step;
         let (length, grain) = if by_rows { (m, m_step) } else { (n, n_step) };
         let blocks = length.div_ceil(grain);
         // Each part packs its operands anew, so short products come in few parts.
-        let few = if work < LONG_PS { 2 * self.pool.cores() as u64 } else { blocks };
+        let few = if work < LONG_PS { 2 * context.pool.cores() as u64 } else { blocks };
         let parts = self.parts(work, blocks.min(few));
         let sizes = [&step.a, &step.b, &step.c, step.acc.as_ref().unwrap_or(&step.c)];
         let sizes = sizes.map(|operand| operand.dtype.size() as isize);
-        let addresses = Shared((mems, self.cores.as_ptr()));
-        let poller = self.poller;
+        let right = Packed::find(context.packed, kernel, (mems[1].data, mems[1].row_stride), [m, n, k]);
+        let addresses = Shared((mems, right));
+        let poller = context.poller;
         let part = |part: usize, core: usize| {
             if if core == 0 { poller.poll() } else { poller.stopped() } {
                 return;
             }
-            let (mems, cores) = *addresses.get();
+            let (mems, right) = *addresses.get();
             let first = (blocks * part as u64 / parts * grain).min(length) as isize;
             let last = (blocks * (part as u64 + 1) / parts * grain).min(length) as isize;
             let (row, col) = if by_rows { (first, 0) } else { (0, first) };
             let place = |operand: usize, row: isize, col: isize| {
                 let MemArg { data, row_stride, .. } = mems[operand];
+                let turned = trans.get(operand).is_some_and(|&trans| trans);
+                let (row, col) = if turned { (col, row) } else { (row, col) };
                 MatRef { data: data.wrapping_offset(row * row_stride + col * sizes[operand]), row_stride }
             };
             let target = place(2, row, col);
@@ -204,34 +272,45 @@ impl Crew<'_, '_> {
                 n: if by_rows { n as usize } else { (last - first) as usize },
                 k: k as usize,
                 a: place(0, row, 0),
-                b: Rhs::Plain(place(1, 0, col)),
+                b: match right {
+                    Some(part) => Rhs::Packed(PackedRef { n_start: part.n_start + col as usize, ..part }),
+                    None => Rhs::Plain(place(1, 0, col)),
+                },
                 c: MatMut { data: target.data.cast_mut(), row_stride: target.row_stride },
                 acc: step.acc.as_ref().map(|_| place(3, row, col)),
                 bias: None,
-                // SAFETY: `core` is below the number of cores.
-                scratch: unsafe { (*cores.add(core)).scratch },
+                // SAFETY: one thread at a time runs as `core`.
+                scratch: unsafe { (*context.lanes.add(core)).scratch },
             };
             // SAFETY: the caller checked every operand; parts write different blocks of `c`.
-            unsafe { step.kernel.run(&args) };
+            unsafe { kernel.run(&args) };
         };
         if parts == 1 {
-            part(0, 0);
+            part(0, self.number);
         } else {
-            self.pool.run_watched(parts as usize, &part, &mut || {
+            context.pool.run_watched(parts as usize, &part, &mut || {
                 poller.poll();
             });
         }
         work as i64
     }
 
-    /// How many parts to make of `work` that can be cut into at most `most`. On one core only so that it can be
-    /// interrupted.
+    /// How many parts to make of `work` that can be cut into at most `most`. A part is also what can be interrupted, so
+    /// long steps are cut for one core too.
     fn parts(&self, work: u64, most: u64) -> u64 {
-        if work < 2 * PART_PS || self.pool.cores() == 1 && work < LONG_PS {
-            return 1;
-        }
-        (work / PART_PS).clamp(1, most.max(1))
+        let cut = work >= 2 * PART_PS && self.alone && self.context.pool.cores() > 1 || work >= LONG_PS;
+        if cut { (work / PART_PS).clamp(1, most.max(1)) } else { 1 }
     }
+}
+
+/// The address and the row stride of the transpose of a box, where that is a matrix with adjacent columns and the box is not.
+fn turned(operand: &MemUse, span: [u64; 2], frame: &Frame) -> Option<(*mut u8, isize)> {
+    let Mem::Box(spec) = &operand.mem else { return None };
+    if plain_matrix(spec, frame, span[0], span[1]).is_some() || span[0] <= 1 || span[1] <= 1 {
+        return None;
+    }
+    let mem = BoxMem::evaluate(spec, frame, span[0], span[1]).ok()?;
+    mem.turned(operand.dtype.size()).map(|stride| (mem.data, stride))
 }
 
 /// Lets the parts of one step see its addresses.
@@ -246,8 +325,16 @@ impl<T> Shared<T> {
     }
 }
 
+/// Rows, columns and inner extent of a product now.
+pub(super) fn extents(step: &MatMulStep, frame: &Frame) -> Result<[u64; 3], String> {
+    let [bound_m, bound_n, bound_k] = step.bound;
+    let [m, n] = region(step.region, [bound_m, bound_n], frame)?;
+    let [k, _] = region([step.k, Operand::Int(1)], [bound_k, 1], frame)?;
+    Ok([m, n, k])
+}
+
 /// The extents of a region now, checked against what the tiles have room for.
-fn region(region: [Operand; 2], bound: [u32; 2], frame: &Frame) -> Result<[u64; 2], String> {
+pub(super) fn region(region: [Operand; 2], bound: [u32; 2], frame: &Frame) -> Result<[u64; 2], String> {
     let rows = frame.int(region[0]);
     let cols = frame.int(region[1]);
     if rows < 0 || cols < 0 || rows > bound[0].into() || cols > bound[1].into() {
@@ -261,7 +348,7 @@ fn region(region: [Operand; 2], bound: [u32; 2], frame: &Frame) -> Result<[u64; 
 }
 
 /// The first element and the bytes from row to row of an operand that spans `span`.
-fn address(
+pub(super) fn address(
     operand: &MemUse,
     span: [u64; 2],
     frame: &Frame,
@@ -269,39 +356,56 @@ fn address(
     at: usize,
     bounce: &mut Vec<Vec<u64>>,
     bounced: &mut Vec<Bounced>,
-) -> Result<MemArg, String> {
-    let arg = |(data, row_stride)| MemArg { data, row_stride, stream: false };
+) -> Result<(*mut u8, isize), String> {
     match &operand.mem {
-        Mem::Tile(tile) => Ok(arg((tiles.wrapping_add(tile.home as usize), tile.row_stride as isize))),
+        Mem::Tile(tile) => Ok((tiles.wrapping_add(tile.home as usize), tile.row_stride as isize)),
+        Mem::Window(window) => {
+            let size = operand.dtype.size();
+            let mem = WindowMem::evaluate(window, frame, span, size, tiles);
+            if let Some(first) = mem.inside() {
+                return Ok((first, window.tile.row_stride as isize));
+            }
+            let dense = dense(bounce, at, span, size);
+            if !operand.write {
+                // SAFETY: the buffer has room for the window.
+                unsafe { mem.copy_dense(dense, size, true) };
+            }
+            bounced.push(Bounced { operand: at, mem: Odd::Window(mem), size, write: operand.write });
+            Ok((dense, (span[1] as usize * size) as isize))
+        }
         Mem::Box(spec) => {
             if let Some(found) = plain_matrix(spec, frame, span[0], span[1]) {
-                return Ok(arg(found));
+                return Ok(found);
             }
             let size = operand.dtype.size();
             let mem = BoxMem::evaluate(spec, frame, span[0], span[1])?;
             if let Some(stride) = mem.row_stride(size) {
-                return Ok(arg((mem.data, stride)));
+                return Ok((mem.data, stride));
             }
-            let row = span[1] as usize * size;
-            let words = (span[0] as usize * row).div_ceil(8);
-            if bounce.len() <= at {
-                bounce.resize_with(at + 1, Vec::new);
-            }
-            let buffer = &mut bounce[at];
-            buffer.resize(words.max(buffer.len()), 0);
-            let dense: *mut u8 = buffer.as_mut_ptr().cast();
+            let dense = dense(bounce, at, span, size);
             if !operand.write {
                 // SAFETY: the buffer has room for the box, which was checked.
                 unsafe { mem.copy_dense(dense, size, true) };
             }
-            bounced.push(Bounced { operand: at, mem, size, write: operand.write });
-            Ok(arg((dense, row as isize)))
+            bounced.push(Bounced { operand: at, mem: Odd::Box(mem), size, write: operand.write });
+            Ok((dense, (span[1] as usize * size) as isize))
         }
     }
 }
 
+/// Room for dense rows of the operand `at`.
+fn dense(bounce: &mut Vec<Vec<u64>>, at: usize, span: [u64; 2], size: usize) -> *mut u8 {
+    let words = (span[0] as usize * span[1] as usize * size).div_ceil(8);
+    if bounce.len() <= at {
+        bounce.resize_with(at + 1, Vec::new);
+    }
+    let buffer = &mut bounce[at];
+    buffer.resize(words.max(buffer.len()), 0);
+    buffer.as_mut_ptr().cast()
+}
+
 /// Copies results that went to a dense buffer to where they belong.
-fn finish(bounced: &[Bounced], bounce: &[Vec<u64>]) {
+pub(super) fn finish(bounced: &[Bounced], bounce: &[Vec<u64>]) {
     for copy in bounced.iter().filter(|copy| copy.write) {
         let dense = bounce[copy.operand].as_ptr().cast::<u8>().cast_mut();
         // SAFETY: as when the box was checked; the kernel has filled the buffer.

@@ -8,6 +8,7 @@
 //! ```
 
 mod alias;
+mod build;
 mod chain;
 mod emit;
 mod functions;
@@ -16,18 +17,17 @@ mod group;
 mod liveness;
 mod schedule;
 
-pub(super) use functions::lane_bits;
+pub(super) use functions::{element_bits, lane_bits};
 
-use super::code::{Code, Inst, Param, Source, Step};
+use super::code::{Code, Inst, Mem, Param, Source, Step};
 use crate::device::DeviceError;
 use crate::kernels::Isa;
 use crate::program::{
-    FnParam, Function, Loc, OpCode, Operand, Program, ProgramError, ScalarOp, ScalarRule, ScalarType, Stmt, StmtKind,
+    FnParam, Function, Loc, Operand, Program, ProgramError, ScalarOp, ScalarRule, ScalarType, Stmt, StmtKind,
 };
 use alias::Alias;
 use emit::Emitter;
 use fixedbitset::FixedBitSet;
-use graph::Graph;
 use liveness::{LoopLive, block_back, loop_live};
 
 /// The entry and the kernels of a program, ready to run.
@@ -65,7 +65,6 @@ fn unsupported(at: Loc, message: String) -> DeviceError {
 }
 
 fn function(function: &Function, alias: &Alias, isa: Isa) -> Result<Code, DeviceError> {
-    supported(function)?;
     let mut lowering = Lowering {
         function,
         alias,
@@ -80,15 +79,16 @@ fn function(function: &Function, alias: &Alias, isa: Isa) -> Result<Code, Device
     let Emitter { insts, at, steps, .. } = lowering.out;
     let mems = |step: &Step| match step {
         Step::Chain(chain) => chain.mems.len(),
-        Step::MatMul(_) => 0,
+        Step::MatMul(_) | Step::Block(_) => 0,
     };
     let scalars = |step: &Step| match step {
         Step::Chain(chain) => chain.scalars.len(),
-        Step::MatMul(_) => 0,
+        Step::MatMul(_) | Step::Block(_) => 0,
     };
     Ok(Code {
         scalars: lowering.hidden,
         tensors: function.tensors.iter().map(|tensor| tensor.dtype).collect(),
+        written: written(function.tensors.len(), &insts, &steps),
         params: function
             .params
             .iter()
@@ -106,42 +106,38 @@ fn function(function: &Function, alias: &Alias, isa: Isa) -> Result<Code, Device
     })
 }
 
-/// Refuses operations that this chip has no code for.
-fn supported(function: &Function) -> Result<(), DeviceError> {
-    use OpCode::*;
-    let mut missing = None;
-    alias::walk(&function.body, &mut |stmt| {
-        let StmtKind::Tile(op) = &stmt.kind else { return };
-        let known = matches!(
-            op.op,
-            Load | Store
-                | Move
-                | Fill
-                | Undef
-                | Cast
-                | Add
-                | Sub
-                | Mul
-                | Div
-                | Maximum
-                | Minimum
-                | Exp
-                | Recip
-                | Relu
-                | Neg
-                | Abs
-                | Sqrt
-                | RowSum
-                | RowMax
-                | RowMin
-                | MatMul
-                | MatMulAcc
-        );
-        if !known && missing.is_none() {
-            missing = Some((stmt.at, op.op));
+/// Which tensor slots are written through, views included.
+fn written(slots: usize, insts: &[Inst], steps: &[Step]) -> Vec<bool> {
+    let mut written = vec![false; slots];
+    let boxes = steps.iter().flat_map(Step::mems).filter(|operand| operand.write);
+    for operand in boxes {
+        if let Mem::Box(spec) = &operand.mem {
+            written[spec.tensor as usize] = true;
         }
-    });
-    missing.map_or(Ok(()), |(at, op)| Err(unsupported(at, op.name().to_owned())))
+    }
+    for tensor in steps.iter().filter_map(Step::tensor) {
+        written[tensor.slot as usize] |= tensor.write;
+    }
+    for inst in insts {
+        if let Inst::Write { dst: Source::Tensor(slot), .. } = inst {
+            written[*slot as usize] = true;
+        }
+    }
+    // A slot may be assigned more than once, in loops also before its source in the text.
+    loop {
+        let mut changed = false;
+        for inst in insts {
+            if let Inst::View { dst, src, .. } = inst
+                && written[*dst as usize]
+                && !std::mem::replace(&mut written[*src as usize], true)
+            {
+                changed = true;
+            }
+        }
+        if !changed {
+            return written;
+        }
+    }
 }
 
 struct Lowering<'a> {
@@ -182,7 +178,7 @@ impl Lowering<'_> {
     }
 
     fn run(&mut self, run: &[Stmt], live: &FixedBitSet) -> Result<(), DeviceError> {
-        let graph = Graph::build(self.function, run, |slot| live.contains(slot as usize));
+        let graph = build::build(self.function, self.alias, run, |slot| live.contains(slot as usize));
         let scalars = &self.function.scalars;
         schedule::schedule(self.function, &graph, self.alias, self.isa, &mut self.out, &mut |out, stmt| {
             out.push(plain(&stmt.kind, scalars), stmt.at);

@@ -12,27 +12,27 @@ use crate::program::{
 };
 use std::cell::Cell;
 
-const ONE: Operand = Operand::Int(1);
-const ZERO: Operand = Operand::Int(0);
+pub(super) const ONE: Operand = Operand::Int(1);
+pub(super) const ZERO: Operand = Operand::Int(0);
 
-fn int(value: u32) -> Operand {
+pub(super) fn int(value: u32) -> Operand {
     Operand::Int(value.into())
 }
 
-fn stmt(kind: StmtKind) -> Stmt {
+pub(super) fn stmt(kind: StmtKind) -> Stmt {
     Stmt { at: Loc(0, 7, 4), kind }
 }
 
-fn tile(op: OpCode, out: Option<u32>, args: Vec<Arg>, rows: Operand, cols: Operand) -> Stmt {
+pub(super) fn tile(op: OpCode, out: Option<u32>, args: Vec<Arg>, rows: Operand, cols: Operand) -> Stmt {
     stmt(StmtKind::Tile(TileOp { op, out, args, region: [rows, cols], mode: None }))
 }
 
-fn load(out: u32, tensor: u32, at: [Operand; 2], rows: Operand, cols: Operand) -> Stmt {
+pub(super) fn load(out: u32, tensor: u32, at: [Operand; 2], rows: Operand, cols: Operand) -> Stmt {
     let args = [at[0], at[1], rows, cols].map(Arg::Scalar);
     tile(OpCode::Load, Some(out), [vec![Arg::Tensor(tensor)], args.to_vec()].concat(), rows, cols)
 }
 
-fn store(from: u32, tensor: u32, at: [Operand; 2], rows: Operand, cols: Operand) -> Stmt {
+pub(super) fn store(from: u32, tensor: u32, at: [Operand; 2], rows: Operand, cols: Operand) -> Stmt {
     let args = [at[0], at[1], rows, cols].map(Arg::Scalar);
     tile(OpCode::Store, None, [vec![Arg::Tile(from), Arg::Tensor(tensor)], args.to_vec()].concat(), rows, cols)
 }
@@ -42,7 +42,7 @@ fn f32_tensor() -> TensorSlot {
 }
 
 /// A kernel over `tensors` matrices with the given tiles and body; it has two integer scalars that are no parameters.
-fn kernel(tensors: u32, tiles: &[(u32, u32)], body: Vec<Stmt>) -> Function {
+pub(super) fn kernel(tensors: u32, tiles: &[(u32, u32)], body: Vec<Stmt>) -> Function {
     Function {
         name: "kernel".into(),
         at: Loc(0, 1, 0),
@@ -55,7 +55,7 @@ fn kernel(tensors: u32, tiles: &[(u32, u32)], body: Vec<Stmt>) -> Function {
 }
 
 /// A program whose entry has `extra` tensor slots beside its parameters.
-fn program(shapes: &[(u64, u64)], extra: usize, entry: Vec<Stmt>, kernel: Function) -> Program {
+pub(super) fn program(shapes: &[(u64, u64)], extra: usize, entry: Vec<Stmt>, kernel: Function) -> Program {
     let param = |&(rows, cols): &(u64, u64)| ParamKind::Tensor {
         dtype: DType::F32,
         dims: vec![Dim::Const(rows), Dim::Const(cols)],
@@ -75,18 +75,18 @@ fn program(shapes: &[(u64, u64)], extra: usize, entry: Vec<Stmt>, kernel: Functi
     Program { name, files, symbols: vec![], params, entry, kernels: vec![kernel] }
 }
 
-fn launch(tensors: &[u32], blocks: Operand) -> Stmt {
+pub(super) fn launch(tensors: &[u32], blocks: Operand) -> Stmt {
     let args = tensors.iter().map(|&slot| LaunchArg::Tensor(slot)).collect();
     stmt(StmtKind::Launch { kernel: 0, args, blocks })
 }
 
-fn matrix(rows: usize, cols: usize, value: impl Fn(usize, usize) -> f32) -> Matrix {
-    let data = (0..rows * cols).map(|at| Some(value(at / cols, at % cols).to_bits())).collect();
+pub(super) fn matrix(rows: usize, cols: usize, value: impl Fn(usize, usize) -> f32) -> Matrix {
+    let data = (0..rows * cols).map(|at| Some(value(at / cols, at % cols).to_bits().into())).collect();
     Matrix { dtype: DType::F32, rows, cols, data }
 }
 
-fn value(matrix: &Matrix, row: usize, col: usize) -> f32 {
-    f32::from_bits(matrix.data[row * matrix.cols + col].unwrap())
+pub(super) fn value(matrix: &Matrix, row: usize, col: usize) -> f32 {
+    f32::from_bits(matrix.data[row * matrix.cols + col].unwrap() as u32)
 }
 
 fn run(program: &Program, memory: &mut [Matrix]) -> Result<(), DeviceError> {
