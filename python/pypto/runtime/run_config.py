@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pypto import _pypto
+from pypto import _pypto, failures
 from pypto.runtime import settings
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def check_platform(platform: object) -> None:
         ValueError: It is none of `PLATFORMS`.
     """
     if platform not in PLATFORMS:
-        raise ValueError(f"Invalid platform {platform!r}; expected one of {', '.join(PLATFORMS)}")
+        raise failures.UNKNOWN_PLATFORM(f"Invalid platform {platform!r}; expected one of {', '.join(PLATFORMS)}")
 
 
 def _default_strategy() -> OptimizationStrategy:
@@ -153,7 +153,7 @@ class RunConfig:
         for name in ("save_kernels_dir", "golden_data_dir"):
             settings.check_path(name, getattr(self, name))
         if not isinstance(self.strategy, ir.OptimizationStrategy):
-            raise TypeError(f"strategy must be an OptimizationStrategy, got {self.strategy!r}")
+            raise failures.SETTING_TYPE(f"strategy must be an OptimizationStrategy, got {self.strategy!r}")
         settings.check_instance("diagnostic_phase", self.diagnostic_phase, ir.DiagnosticPhase, "a DiagnosticPhase")
         settings.check_instance("memory_planner", self.memory_planner, ir.MemoryPlanner, "a MemoryPlanner")
 
@@ -198,7 +198,7 @@ def _accept_deprecated_swimlane(init: Callable[..., None]) -> Callable[..., None
     def wrapped(self: RunConfig, *args: Any, **kwargs: Any) -> None:
         if "enable_l2_swimlane" in kwargs:
             if "enable_chip_swimlane" in kwargs:
-                raise ValueError("enable_l2_swimlane is an old name: pass only enable_chip_swimlane")
+                raise failures.SETTINGS_CONFLICT("enable_l2_swimlane is an old name: pass only enable_chip_swimlane")
             _warn_swimlane()
             kwargs["enable_chip_swimlane"] = kwargs.pop("enable_l2_swimlane")
         init(self, *args, **kwargs)
