@@ -58,15 +58,16 @@ def ring(x: pl.Tensor, out: pl.Out[pl.Tensor], blocks: pl.Scalar[pl.INDEX], n: p
     return out
 
 
+@pytest.mark.parametrize("runtime", [False, True])
 @pytest.mark.parametrize(("blocks", "n"), [(4, 6), (1, 3), (0, 3)])
-def test_a_kernel_function_may_have_barriers_too(blocks: int, n: int) -> None:
+def test_a_kernel_function_may_have_barriers_too(blocks: int, n: int, runtime: bool) -> None:
     x = f32(4, 8)
     want = empty(4, 8)
     for b in range(blocks):
         valid = min(n, 8 - b)
         want[b, :valid] = x[b, :valid]
         want[b, :2] = x[(b + 1) % blocks, :2]
-    np.testing.assert_array_equal(run(ring, x, empty(4, 8), blocks, n)[1], want)
+    np.testing.assert_array_equal(run(ring, x, empty(4, 8), blocks, n, runtime=runtime)[1], want)
 
 
 def test_a_barrier_in_a_branch_or_loop_is_refused() -> None:

@@ -393,7 +393,7 @@ def carried_while(x: pl.Tensor, out: pl.Out[pl.Tensor], limit: pl.Scalar[pl.INDE
 @pytest.mark.parametrize("limit", [0, 3])
 def test_14_a_while_loop_carries_values_and_leaves_the_initial_ones(limit: int) -> None:
     x = f32(4, 8)
-    out = run(carried_while, x, empty(4, 8), limit)[1]
+    out = run(carried_while, x, empty(4, 8), limit, runtime=True)[1]
     np.testing.assert_allclose(out[0], x[: limit + 1].sum(0), rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(out[1], x[0])
     assert out[2, 0] == limit

@@ -108,7 +108,7 @@ def test_an_array_of_numbers_is_read_and_written_by_index() -> None:
     x = f32(4, 8)
     want = x / 2
     want[0, :2] = 5 * 3 + 1, 0
-    np.testing.assert_array_equal(run(numbers, x, empty(4, 8), 5)[1], want)
+    np.testing.assert_array_equal(run(numbers, x, empty(4, 8), 5, runtime=True)[1], want)
 
 
 @pl.jit
@@ -123,7 +123,7 @@ def test_26_a_task_may_have_no_blocks(n: int) -> None:
     x, out = f32(4, 8), f32(4, 8, seed=1)
     want = out.copy()
     want[:n] = -x[:n]
-    np.testing.assert_array_equal(run(no_blocks, x, out, n)[1], want)
+    np.testing.assert_array_equal(run(no_blocks, x, out, n, runtime=True)[1], want)
 
 
 @pl.jit.inline
@@ -187,3 +187,16 @@ def test_misused_tasks_are_refused_with_advice(statement: str, tmp_path) -> None
     assert message in diagnostic.message
     assert advice in diagnostic.hint
     assert diagnostic.loc.line == 5
+
+
+@pl.jit
+def geometry(out: pl.Out[pl.Tensor]):
+    none = pl.system.task_invalid()
+    cores = pl.system.available_aiv_count() + 100 * pl.system.available_cluster_count()
+    with pl.at(level=pl.Level.CORE_GROUP, deps=[none, pl.system.task_dummy(deps=[none])]):
+        pl.write(out, [0], pl.cast(cores, pl.INT32))
+    return out
+
+
+def test_the_chip_has_24_clusters_of_two_vector_cores() -> None:
+    assert run(geometry, empty(1, dtype=np.int32))[0][0] == 2448

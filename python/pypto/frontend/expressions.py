@@ -8,7 +8,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from pypto.frontend import scalars, tasks, views
+from pypto.frontend import boxes, scalars, tasks, views
 from pypto.frontend.builder import Builder, usable
 from pypto.frontend.namespace import MISSING
 from pypto.frontend.values import Ambiguous, ArrayValue, BoundMethod, PyValue, Value, Window, describe, is_scalar
@@ -190,7 +190,7 @@ class Expressions:
         if isinstance(owner, Window):
             owner = views.view_of(self.builder, owner, node)
         if isinstance(owner, Var):
-            return views.subscript(self, owner, node)
+            return views.subscript(self, owner, node) if owner.is_tensor else boxes.subscript_tile(self, owner, node)
         if isinstance(owner, PyValue):
             return self._annotation_like(owner, node)
         self.builder.fail(

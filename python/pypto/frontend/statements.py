@@ -6,13 +6,11 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from pypto.frontend import loops, scalars, scopes, tasks, views
+from pypto.frontend import boxes, loops, scalars, scopes, views
 from pypto.frontend.annotations import check_local
 from pypto.frontend.assigned import assigned_names
 from pypto.frontend.builder import Builder, Refused, usable
-from pypto.frontend.rules.base import tile_value
-from pypto.frontend.rules.transfer import write_tile
-from pypto.frontend.values import NONE, POISON, ArrayValue, PyValue, Value, Window, describe, is_scalar, same_type
+from pypto.frontend.values import NONE, POISON, PyValue, Value, Window, describe, is_scalar, same_type
 from pypto.ir.exprs import Const, Expr, ScalarVar, Symbol
 from pypto.ir.nodes import BreakStmt, ContinueStmt, IfStmt, Let, OpStmt, Var
 from pypto.ir.types import TileType, same_box, same_valid
@@ -59,7 +57,7 @@ class Statements:
                 visit(self, node)
             except Refused:
                 self.reader.library.refused = True
-                for name in assigned_names([node]):
+                for name in assigned_names([node], boxes=False):
                     builder.bind(name, POISON)
                 if isinstance(node, ast.Return):
                     builder.frame.result = POISON
@@ -109,7 +107,7 @@ class Statements:
             for item, part in zip(target.elts, kept, strict=True):
                 self.assign(item, part, node)
         elif isinstance(target, ast.Subscript):
-            self._write_box(target, value, node)
+            boxes.write(self.reader, target, value, node)
         else:
             builder.fail(
                 "syntax",
@@ -146,6 +144,7 @@ class Statements:
         """
         builder = self.builder
         builder.frame.seen[name] = value
+        builder.frame.lanes.discard(name)
         where, builder.frame.where[name] = builder.frame.where.get(name), builder.block
         old = builder.frame.names.get(name)
         if old is None or (where is not builder.block and name not in builder.homes) or same_type(old, value):
@@ -183,76 +182,15 @@ class Statements:
             builder.bind(name, home)
             return
         if isinstance(value, (Const, Symbol)) or (isinstance(value, ScalarVar) and not value.mutable):
+            last = builder.block[-1] if builder.block else None
+            if isinstance(last, OpStmt) and last.out is value:
+                value.name = name  # an element that was just read: it has no name yet
             builder.bind(name, value)
             return
         variable = builder.let(value, node, name)
         assert isinstance(variable, ScalarVar)
         variable.name = name
         builder.bind(name, variable)
-
-    def _write_box(self, target: ast.Subscript, value: Value, node: ast.stmt) -> None:
-        builder, expressions = self.builder, self.reader.expressions
-        if not isinstance(target.value, ast.Name):
-            builder.fail(
-                "syntax", "only a named tensor can be written through a subscript", target, "give the view a name first"
-            )
-        owner = usable(builder, expressions.value(target.value))
-        if isinstance(owner, ArrayValue):
-            position = usable(builder, expressions.value(target.slice))
-            tasks.set_element(builder, owner, scalars.integer(builder, position, target.slice, "an index"), value, node)
-            return
-        if not isinstance(owner, Var):
-            builder.fail(
-                "type",
-                f"{describe(owner)} cannot be written through a subscript",
-                target,
-                "write a tensor, an on-chip value or a pl.array: out[a:b, c:d] = x",
-            )
-        box = views.read_box(expressions, owner, target)
-        if box.is_element:
-            builder.fail(
-                "type",
-                "a single element is not written by assignment",
-                node,
-                f"write pl.write({owner.name}, [{ast.unparse(target.slice)}], value)",
-            )
-        if isinstance(owner.type, TileType):
-            builder.fail(
-                "unsupported",
-                "writing a part of an on-chip value is not supported yet",
-                node,
-                "write to device memory: out[a:b, c:d] = x",
-            )
-        if builder.level != "kernel":
-            builder.fail(
-                "type",
-                "misplaced tensor operation: this writes device memory, and this is orchestration code",
-                node,
-                "put it into a kernel: `with pl.at(level=pl.Level.CORE_GROUP):` around it",
-            )
-        tile = tile_value(builder, value, node, "the written value")
-        extents = tuple(box.extents[axis] for axis in box.keep)
-        shape = tile.tile.shape
-        lifted = (
-            (1,) * (len(extents) - len(shape)) + shape
-            if len(shape) <= len(extents)
-            else shape[len(shape) - len(extents) :]
-        )
-        for extent, have in zip(extents, lifted, strict=True):
-            if isinstance(extent, int) and extent != have:
-                builder.fail(
-                    "type",
-                    f"a value of shape {list(shape)} is written to a box of shape {_extents(extents)}",
-                    node,
-                    "the shapes must be equal",
-                )
-        offsets = tuple(box.offsets[axis] for axis in box.keep)
-        if len(box.keep) == len(owner.type.shape):
-            write_tile(builder, tile, owner, offsets, node, "this assignment")
-        else:
-            zero = tuple(Const(0, offset.dtype) for offset in offsets)
-            window = Window(owner, box.offsets, box.extents, box.extents, box.keep)
-            write_tile(builder, tile, window, zero, node, "this assignment")
 
     # Control flow.
 
@@ -312,10 +250,6 @@ class Statements:
 
     def _pass(self, node: ast.Pass) -> None:
         """Nothing."""
-
-
-def _extents(extents: tuple[Any, ...]) -> str:
-    return "[" + ", ".join(str(extent) if isinstance(extent, int) else "?" for extent in extents) + "]"
 
 
 _VISITORS: Final[dict[type[ast.stmt], Callable[[Statements, Any], None]]] = {

@@ -60,6 +60,29 @@ def check_range(name: str, value: object, most: int, unit: str) -> None:
         raise failures.SETTING_VALUE(f"{name} must be a positive number of {unit}, at most {most}, got {value!r}")
 
 
+def check_share(name: str, value: object) -> None:
+    """Refuses what is no bool and no number from 0 to 1.
+
+    Raises:
+        TypeError: It is no number.
+        ValueError: It is another number.
+    """
+    if not isinstance(value, (bool, int, float)):
+        raise failures.SETTING_TYPE(f"{name} must be True, False or a share from 0 to 1, got {value!r}")
+    if not 0 <= value <= 1:
+        raise failures.SETTING_VALUE(f"{name} must be True, False or a share from 0 to 1, got {value!r}")
+
+
+def check_seed(name: str, value: object) -> None:
+    """Refuses what is neither None nor a number of 64 bits.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    if value is not None and not (is_int(value) and 0 <= value < 2**64):
+        raise failures.SETTING_VALUE(f"{name} must be an int from 0 to 2**64 - 1 or None, got {value!r}")
+
+
 def check_instance(name: str, value: object, kind: type, what: str) -> None:
     """Refuses an object that is neither None nor of a class.
 

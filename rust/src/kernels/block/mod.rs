@@ -19,6 +19,8 @@ mod movement;
 mod part;
 mod scatter;
 mod sort;
+#[cfg(test)]
+mod tests;
 mod wide;
 
 pub use mat::{Args, Mat, Whole};

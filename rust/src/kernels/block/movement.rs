@@ -28,7 +28,8 @@ impl<T: Copy> Kernel for Copy_<T> {
                 if x.col == 0 && args.cols > 0 {
                     fill(out.at(row, 0), args.cols, x.get::<T>(row, 0));
                 } else {
-                    std::ptr::copy_nonoverlapping(x.at::<u8>(row, 0), out.at(row, 0), args.cols * size_of::<T>());
+                    // A box may be stored to where it was loaded from.
+                    std::ptr::copy(x.at::<u8>(row, 0), out.at(row, 0), args.cols * size_of::<T>());
                 }
             }
         }

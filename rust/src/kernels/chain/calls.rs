@@ -86,64 +86,79 @@ pub(super) unsafe fn run<S: Simd>(call: Call, a: *mut u8, b: *const u8, vectors:
                 }
             };
         }
-        macro_rules! lanes {
-            ($type:ty, $f:expr) => {{
-                let (a, b) = (a.cast::<$type>(), b.cast::<$type>());
-                for i in 0..lanes {
-                    *a.add(i) = $f(*a.add(i), *b.add(i));
+        macro_rules! two_vectors {
+            ($f:expr) => {
+                for at in (0..lanes * 4).step_by(S::LANES * 4) {
+                    S::store(a.add(at), $f(S::load(a.add(at)), S::load(b.add(at))));
                 }
+            };
+        }
+        macro_rules! floats {
+            ($f:expr) => {{
+                let a = std::slice::from_raw_parts_mut(a.cast::<f32>(), lanes);
+                let b = std::slice::from_raw_parts(b.cast::<f32>(), lanes);
+                let (a, b) = (a.as_chunks_mut::<8>().0, b.as_chunks::<8>().0);
+                a.iter_mut().zip(b).for_each(|(a, b)| $f(a, b));
             }};
         }
         match call {
             Call::Unary(UnaryFn::LogF) => vectors!(simd::log_f::<S>),
             Call::Unary(UnaryFn::SinF) => vectors!(simd::sin_f::<S>),
             Call::Unary(UnaryFn::CosF) => vectors!(simd::cos_f::<S>),
-            Call::Binary(BinaryFn::FmodF) => lanes!(f32, fmod),
-            Call::Binary(BinaryFn::RemF) => lanes!(f32, rem),
-            Call::Binary(BinaryFn::FmodI) => lanes!(i32, fmod_i),
-            Call::Binary(BinaryFn::RemI) => lanes!(i32, rem_i),
-            Call::Binary(BinaryFn::DivU) => lanes!(u32, div_u),
-            Call::Binary(BinaryFn::FmodU) => lanes!(u32, fmod_u),
+            Call::Binary(BinaryFn::FmodF) => floats!(fmod),
+            Call::Binary(BinaryFn::RemF) => floats!(rem),
+            Call::Binary(BinaryFn::FmodI) => two_vectors!(simd::fmod_i::<S>),
+            Call::Binary(BinaryFn::RemI) => two_vectors!(simd::rem_i::<S>),
+            Call::Binary(BinaryFn::DivU) => two_vectors!(S::div_u),
+            Call::Binary(BinaryFn::FmodU) => two_vectors!(simd::fmod_u::<S>),
             Call::Convert(Conversion::F32ToU32(rounding)) => vectors!(|x| simd::f32_to_u32::<S>(rounding, x)),
             _ => unreachable!("not in the table"),
         }
     }
 }
 
-#[inline(always)]
-fn fmod(a: f32, b: f32) -> f32 {
-    a % b
-}
+/// Lanes that [`fmod`] works on together: at least one vector of every instruction set in binary64.
+type Floats = [f32; 8];
 
+/// `a % b`, exact.
+///
+/// In binary64 a quotient below 2^28 has bits to spare: its nearest integer times `b` is exact, and so is what is left of
+/// `a`, but for one `b` where that is negative. Lanes with larger quotients, zeros, infinities and NaN are done by themselves.
 #[inline(always)]
-fn rem(a: f32, b: f32) -> f32 {
-    let left = fmod(a, b);
-    if left == 0.0 {
-        left.copysign(b)
-    } else if (left < 0.0) != (b < 0.0) {
-        left + b
+fn fmod(a: &mut Floats, b: &Floats) {
+    const MAGIC: f64 = 6_755_399_441_055_744.0; // 1.5 * 2^52: adding it leaves an integer in the low bits
+    let mut left = [0f32; 8];
+    let mut ordinary = true;
+    for i in 0..8 {
+        let (x, y) = (f64::from(a[i].abs()), f64::from(b[i].abs()));
+        let quotient = x / y;
+        ordinary &= (quotient < 268_435_456.0) & (y < f64::INFINITY);
+        let rest = x - (quotient + MAGIC - MAGIC) * y;
+        let rest = if rest < 0.0 { rest + y } else { rest };
+        left[i] = (rest as f32).copysign(a[i]);
+    }
+    if ordinary {
+        *a = left;
     } else {
-        left
+        fmod_one_by_one(a, b);
     }
 }
 
-#[inline(always)]
-fn fmod_i(a: i32, b: i32) -> i32 {
-    if b == 0 { 0 } else { a.wrapping_rem(b) }
+#[cold]
+#[inline(never)]
+fn fmod_one_by_one(a: &mut Floats, b: &Floats) {
+    for (a, b) in a.iter_mut().zip(b) {
+        *a %= b;
+    }
 }
 
+/// `a % b` as in Python.
 #[inline(always)]
-fn rem_i(a: i32, b: i32) -> i32 {
-    let left = fmod_i(a, b);
-    if left != 0 && (left < 0) != (b < 0) { left.wrapping_add(b) } else { left }
-}
-
-#[inline(always)]
-fn div_u(a: u32, b: u32) -> u32 {
-    a.checked_div(b).unwrap_or(0)
-}
-
-#[inline(always)]
-fn fmod_u(a: u32, b: u32) -> u32 {
-    a.checked_rem(b).unwrap_or(0)
+fn rem(a: &mut Floats, b: &Floats) {
+    fmod(a, b);
+    for (left, b) in a.iter_mut().zip(b) {
+        let other_sign = (*left < 0.0) != (*b < 0.0);
+        let sum = *left + if other_sign { *b } else { 0.0 };
+        *left = if *left == 0.0 { left.copysign(*b) } else { sum };
+    }
 }

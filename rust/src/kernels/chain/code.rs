@@ -31,6 +31,8 @@ pub(super) enum Access {
 /// The table of functions. `$then!` gets it whole; the interpreter makes its arms of it and [`Code`] its variants.
 ///
 /// - `unary`: functions of the accumulator.
+/// - `long`: the same for functions that are also in [`super::calls`]: only the interpreter of the largest whole chunks, which
+///   does most of the work, has them inline.
 /// - `binary`: opcode with a vector and with a word, of `f(acc, operand)`.
 /// - `reversed`: the same of `f(operand, acc)`, for the functions that do not commute.
 /// - `bound`: [`Bound`]s, with a word.
@@ -46,6 +48,7 @@ macro_rules! functions {
     ($then:ident) => {
         $then! {
             unary { NegF AbsF ExpF RecipF SqrtF RsqrtF NegI AbsI NotI }
+            long { LogF log_f }
             binary {
                 AddF AddFVec AddFWord; SubF SubFVec SubFWord; MulF MulFVec MulFWord; DivF DivFVec DivFWord;
                 MaxF MaxFVec MaxFWord; MinF MinFVec MinFWord;
@@ -108,6 +111,7 @@ pub(super) use functions;
 macro_rules! define {
     (
         unary { $($unary:ident)* }
+        long { $($long:ident $long_f:ident)* }
         binary { $($b:ident $b_vec:ident $b_word:ident;)* }
         reversed { $($r:ident $r_vec:ident $r_word:ident;)* }
         bound { $($bound:ident)* }
@@ -169,6 +173,7 @@ macro_rules! define {
             /// Asks for the chunk of the next row.
             Prefetch,
             $($unary,)*
+            $($long,)*
             $($b_vec, $b_word,)*
             $($r_vec, $r_word,)*
             $($bound,)*
@@ -183,6 +188,7 @@ macro_rules! define {
             fn own_unary(f: UnaryFn) -> Option<Self> {
                 match f {
                     $(UnaryFn::$unary => Some(Code::$unary),)*
+                    $(UnaryFn::$long => Some(Code::$long),)*
                     _ => None,
                 }
             }
@@ -316,7 +322,11 @@ pub(super) type Function = (Code, u32);
 
 impl Code {
     pub fn unary(f: UnaryFn) -> Function {
-        Code::own_unary(f).map_or_else(|| (Code::CallUnary, number(Call::Unary(f))), |code| (code, 0))
+        let call = Call::Unary(f).index();
+        match (Code::own_unary(f), call) {
+            (Some(code), call) => (code, call.unwrap_or(0)),
+            (None, call) => (Code::CallUnary, call.expect("functions that are no instructions are called")),
+        }
     }
 
     pub fn convert(conversion: Conversion) -> Function {

@@ -8,7 +8,7 @@ use super::lane::{self, Bound};
 use super::{BinaryFn, Conversion, ReduceFn, UnaryFn};
 use crate::dtype::{DType, Rounding};
 use crate::kernels::convert;
-use crate::kernels::simd::Simd;
+use crate::kernels::simd::{self, Simd};
 
 /// Does the body for `i` in `0..N` with `i` constant, so that the accumulator is never indexed by a variable: that would
 /// put it into memory for good.
@@ -194,6 +194,7 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                 macro_rules! execute {
                     (
                         unary { $($unary:ident)* }
+                        long { $($long:ident $long_f:ident)* }
                         binary { $($b:ident $b_vec:ident $b_word:ident;)* }
                         reversed { $($r:ident $r_vec:ident $r_word:ident;)* }
                         bound { $($bound:ident)* }
@@ -295,6 +296,13 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                                 }
                             }
                             $(Code::$unary => each!(N, i => acc[i] = lane::unary::<S>(UnaryFn::$unary, acc[i])),)*
+                            $(
+                                Code::$long => if N == 8 && !TAIL {
+                                    each!(N, i => acc[i] = simd::$long_f::<S>(acc[i]));
+                                } else {
+                                    call!(i => acc[i], acc[i]);
+                                },
+                            )*
                             $(
                                 Code::$b_vec => {
                                     let p = address!(a, step_a);

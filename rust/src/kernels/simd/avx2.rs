@@ -1,6 +1,7 @@
 //! Vectors of AVX2: 8 lanes, masks are vectors. Partial accesses of narrow elements go through a copy in the frame.
 
 use super::Simd;
+use super::log::split_f;
 use std::arch::x86_64::*;
 
 /// AVX2, FMA and F16C.
@@ -65,6 +66,18 @@ fn pack(v: __m256i) -> __m128i {
 #[target_feature(enable = "avx2")]
 fn quotients(a: __m128i, b: __m128i) -> __m128i {
     _mm256_cvttpd_epi32(_mm256_div_pd(_mm256_cvtepi32_pd(a), _mm256_cvtepi32_pd(b)))
+}
+
+/// As [`quotients`], of unsigned integers: they are moved by 2^31 into the range of the signed ones and back.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn quotients_u(a: __m128i, b: __m128i) -> __m128i {
+    let sign = _mm_set1_epi32(i32::MIN);
+    let half = _mm256_set1_pd(2_147_483_648.0);
+    let a = _mm256_add_pd(_mm256_cvtepi32_pd(_mm_xor_si128(a, sign)), half);
+    let b = _mm256_add_pd(_mm256_cvtepi32_pd(_mm_xor_si128(b, sign)), half);
+    let quotient = _mm256_floor_pd(_mm256_div_pd(a, b));
+    _mm_xor_si128(_mm256_cvttpd_epi32(_mm256_sub_pd(quotient, half)), sign)
 }
 
 /// Copies `bytes < 32` bytes in at most five moves.
@@ -174,7 +187,7 @@ impl Simd for Avx2 {
         fn relu_f(x: V) -> V { _mm256_and_ps(x, _mm256_cmp_ps::<_CMP_NLE_UQ>(x, _mm256_setzero_ps())) }
         fn scale_f(x: V, n: V) -> V {
             // Two factors, since 2^n itself may be out of range; the first product is exact.
-            let n = _mm256_cvtps_epi32(n);
+            let n = _mm256_cvttps_epi32(_mm256_floor_ps(n));
             let half = _mm256_srai_epi32::<1>(n);
             let rest = _mm256_sub_epi32(n, half);
             let bias = _mm256_set1_epi32(127);
@@ -198,6 +211,13 @@ impl Simd for Avx2 {
             let (a, b) = (int(a), int(b));
             let low = quotients(_mm256_castsi256_si128(a), _mm256_castsi256_si128(b));
             let high = quotients(_mm256_extracti128_si256::<1>(a), _mm256_extracti128_si256::<1>(b));
+            let zero = _mm256_cmpeq_epi32(b, _mm256_setzero_si256());
+            bits(_mm256_andnot_si256(zero, _mm256_set_m128i(high, low)))
+        }
+        fn div_u(a: V, b: V) -> V {
+            let (a, b) = (int(a), int(b));
+            let low = quotients_u(_mm256_castsi256_si128(a), _mm256_castsi256_si128(b));
+            let high = quotients_u(_mm256_extracti128_si256::<1>(a), _mm256_extracti128_si256::<1>(b));
             let zero = _mm256_cmpeq_epi32(b, _mm256_setzero_si256());
             bits(_mm256_andnot_si256(zero, _mm256_set_m128i(high, low)))
         }
@@ -230,6 +250,12 @@ impl Simd for Avx2 {
     }
 
     memory! {
+        fn pick(table: &[f32; 16], index: V) -> V {
+            let low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table.as_ptr()), int(index));
+            let high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table.as_ptr().add(8)), int(index));
+            _mm256_blendv_ps(low, high, bits(_mm256_slli_epi32::<28>(int(index))))
+        }
+        fn split_f(x: V) -> (V, V) { split_f::<Self>(x) }
         fn load(p: *const u8) -> V { _mm256_loadu_ps(p.cast()) }
         fn load_part(p: *const u8, part: Part) -> V { _mm256_maskload_ps(p.cast(), part.mask) }
         fn store(p: *mut u8, v: V) { _mm256_storeu_ps(p.cast(), v) }

@@ -53,6 +53,13 @@ fn quotients(a: __m256i, b: __m256i) -> __m256i {
     _mm512_cvttpd_epi32(_mm512_div_pd(_mm512_cvtepi32_pd(a), _mm512_cvtepi32_pd(b)))
 }
 
+/// As [`quotients`], of unsigned integers.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn quotients_u(a: __m256i, b: __m256i) -> __m256i {
+    _mm512_cvttpd_epu32(_mm512_div_pd(_mm512_cvtepu32_pd(a), _mm512_cvtepu32_pd(b)))
+}
+
 impl Simd for Avx512 {
     type V = V;
     type H = __m256i;
@@ -136,6 +143,12 @@ impl Simd for Avx512 {
             // one itself, -inf +0, inf itself, negative +0, positive itself.
             _mm512_fixupimm_ps::<0>(x, x, _mm512_set1_epi32(0x1818_1821))
         }
+        fn split_f(x: V) -> (V, V) {
+            let m = _mm512_getmant_ps::<_MM_MANT_NORM_P75_1P5, _MM_MANT_SIGN_NAN>(x);
+            let e = _mm512_getexp_ps(x);
+            let one = _mm512_set1_ps(1.0);
+            (m, _mm512_mask_add_ps(e, _mm512_cmp_ps_mask::<_CMP_LT_OQ>(m, one), e, one))
+        }
         fn scale_f(x: V, n: V) -> V { _mm512_scalef_ps(x, n) }
         fn trunc_f(x: V) -> V { _mm512_roundscale_ps::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(x) }
         fn floor_f(x: V) -> V { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(x) }
@@ -156,6 +169,13 @@ impl Simd for Avx512 {
             let quotient = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
             bits(_mm512_maskz_mov_epi32(_mm512_test_epi32_mask(b, b), quotient))
         }
+        fn div_u(a: V, b: V) -> V {
+            let (a, b) = (int(a), int(b));
+            let low = quotients_u(_mm512_castsi512_si256(a), _mm512_castsi512_si256(b));
+            let high = quotients_u(_mm512_extracti64x4_epi64::<1>(a), _mm512_extracti64x4_epi64::<1>(b));
+            let quotient = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
+            bits(_mm512_maskz_mov_epi32(_mm512_test_epi32_mask(b, b), quotient))
+        }
         fn max_i(a: V, b: V) -> V { bits(_mm512_max_epi32(int(a), int(b))) }
         fn min_i(a: V, b: V) -> V { bits(_mm512_min_epi32(int(a), int(b))) }
         fn max_u(a: V, b: V) -> V { bits(_mm512_max_epu32(int(a), int(b))) }
@@ -172,6 +192,9 @@ impl Simd for Avx512 {
     }
 
     memory! {
+        fn pick(table: &[f32; 16], index: V) -> V {
+            _mm512_permutexvar_ps(int(index), _mm512_loadu_ps(table.as_ptr()))
+        }
         fn load(p: *const u8) -> V { _mm512_loadu_ps(p.cast()) }
         fn load_part(p: *const u8, part: __mmask16) -> V { _mm512_maskz_loadu_ps(part, p.cast()) }
         fn store(p: *mut u8, v: V) { _mm512_storeu_ps(p.cast(), v) }

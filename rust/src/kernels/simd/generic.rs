@@ -4,6 +4,7 @@
 //! a hundred instructions of the interpreter.
 
 use super::Simd;
+use super::log::split_f;
 use super::quad::{self, Quad};
 use crate::kernels::convert;
 
@@ -140,6 +141,10 @@ impl Simd for Generic {
     unsafe fn keep(part: usize, v: V, rest: V) -> V {
         let (v, rest) = (v.lanes(), rest.lanes());
         V::new(std::array::from_fn(|i| if i < part { v[i] } else { rest[i] }))
+    }
+    #[inline(never)]
+    unsafe fn pick(table: &[f32; 16], index: V) -> V {
+        map_lanes(index, |index| table[index as usize % 16].to_bits())
     }
     #[inline(always)]
     unsafe fn iota() -> V {
@@ -330,10 +335,16 @@ impl Simd for Generic {
         map(x, |x| quad::and(quad::or(quad::lt_f(zero, x), quad::unordered_f(x, x)), x))
     }
     #[inline(always)]
+    unsafe fn split_f(x: V) -> (V, V) {
+        // SAFETY: there is no instruction set to have.
+        unsafe { split_f::<Self>(x) }
+    }
+    #[inline(always)]
     unsafe fn scale_f(x: V, n: V) -> V {
         // Two factors, since 2^n itself may be out of range; the first product is exact.
         zip(x, n, |x, n| {
-            let n = quad::f32_to_i32_raw(n);
+            // A sixteenth as an integer, since the quad has no floor.
+            let n = quad::sra::<4>(quad::f32_to_i32_raw(quad::mul_f(n, quad::new([16f32.to_bits(); 4]))));
             let half = quad::sra::<1>(n);
             let bias = quad::new([127; 4]);
             let power = |n: Quad| quad::shl::<23>(quad::add_i(n, bias));
@@ -435,6 +446,10 @@ impl Simd for Generic {
     #[inline(never)]
     unsafe fn div_i(a: V, b: V) -> V {
         zip_lanes(a, b, |a, b| if b == 0 { 0 } else { (a as i32).wrapping_div(b as i32) as u32 })
+    }
+    #[inline(never)]
+    unsafe fn div_u(a: V, b: V) -> V {
+        zip_lanes(a, b, |a, b| a.checked_div(b).unwrap_or(0))
     }
     #[inline(always)]
     unsafe fn max_i(a: V, b: V) -> V {

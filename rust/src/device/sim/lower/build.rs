@@ -145,6 +145,12 @@ impl<'a> Builder<'a> {
                 self.node(new(NodeOp::MatMul { acc, trans }), args.tiles, args.scalars)
             }
             OpCode::CmpEq | OpCode::CmpNe | OpCode::CmpLt | OpCode::CmpLe | OpCode::CmpGt | OpCode::CmpGe => {
+                // A chain compares lanes of 32 bits; what is wider than that is made from the truth value.
+                if slot.dtype.size() > 4 && self.graph.nodes[args.tiles[0]].dtype.size() <= 4 {
+                    let truth = New { slot: TileSlot { dtype: DType::Bool, ..slot }, ..new(NodeOp::Compare(op.op)) };
+                    let truth = self.node(truth, args.tiles, args.scalars);
+                    return self.node(new(NodeOp::Cast(Rounding::None)), vec![truth], vec![]);
+                }
                 self.node(new(NodeOp::Compare(op.op)), args.tiles, args.scalars)
             }
             _ if is_unary(op.op) => self.node(new(NodeOp::Unary(op.op)), args.tiles, vec![]),

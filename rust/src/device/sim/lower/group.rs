@@ -75,8 +75,8 @@ impl Group {
             && self.rows == Some(node.work()[0])
             && (width.is_none() || self.cols.is_none() || width == self.cols);
         // A member that would have to broadcast along rows must be finished before.
-        let broadcasts =
-            node.inputs.iter().any(|&input| self.contains(input) && nodes[input].rows == 1 && node.rows > 1);
+        let broadcasts = !matches!(node.op, NodeOp::Insert)
+            && node.inputs.iter().any(|&input| self.contains(input) && nodes[input].rows == 1 && node.rows > 1);
         // What was inserted is in memory only when the chain has run.
         let reads_insertion = node.inputs.iter().enumerate().any(|(at, &input)| {
             let is_target = matches!(node.op, NodeOp::Insert) && at == 0;

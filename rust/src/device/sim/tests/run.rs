@@ -1,9 +1,8 @@
 //! Runs a program on the chip with matrices as arguments.
 
-use super::reference::Matrix;
+use super::reference::{Matrix, from_bytes, to_bytes};
 use crate::device::sim::SimDevice;
 use crate::device::{Device, DeviceError, Executable, Launch, TensorArg, Workspace};
-use crate::dtype::DType;
 use crate::kernels::Isa;
 use crate::program::Program;
 use crate::shape::Shape;
@@ -36,7 +35,7 @@ pub struct Guarded {
 impl Guarded {
     pub fn new(matrices: &[Matrix]) -> Self {
         let guard = vec![GUARD_BYTE; GUARD];
-        let buffers = matrices.iter().map(|matrix| [&guard[..], &to_bytes(matrix), &guard].concat()).collect();
+        let buffers = matrices.iter().map(|matrix| [&guard[..], &bytes_of(matrix), &guard].concat()).collect();
         let shape = |matrix: &Matrix| Shape::new(&[matrix.rows as u64, matrix.cols as u64]).unwrap();
         Self { buffers, shapes: matrices.iter().map(shape).collect() }
     }
@@ -66,7 +65,8 @@ pub fn execute(
     let mut heap = Heap::default();
     let scratch = heap.reserve(executable.scratch_bytes())?;
     let args = tensors.args();
-    let launch = Launch { tensors: &args, scalars, repeats, scratch, workspace: &mut heap, poll, invocation: 1 };
+    let launch =
+        Launch { tensors: &args, scalars, repeats, packed: &[], scratch, workspace: &mut heap, poll, invocation: 1 };
     // SAFETY: the arguments match the parameters: the tests pass what the program declares.
     unsafe { executable.launch(launch) }
 }
@@ -105,34 +105,24 @@ pub fn run_with(
         results.push(tensors.buffers);
     }
     for (index, matrix) in memory.iter_mut().enumerate() {
-        let results: Vec<_> =
-            results.iter().map(|of| from_bytes(&of[index][GUARD..of[index].len() - GUARD], matrix.dtype)).collect();
-        assert!(results.iter().all(|result| *result == results[0]), "launches differ in tensor {index}");
+        let elements = |of: &Vec<Vec<u8>>| -> Vec<_> {
+            let bytes = &of[index][GUARD..of[index].len() - GUARD];
+            bytes.chunks_exact(matrix.dtype.size()).map(|bytes| Some(from_bytes(bytes, matrix.dtype))).collect()
+        };
+        let results: Vec<_> = results.iter().map(elements).collect();
+        for (launch, result) in results.iter().enumerate() {
+            let differs = result.iter().zip(&results[0]).position(|(a, b)| a != b);
+            if let Some(at) = differs {
+                let (got, first) = (result[at], results[0][at]);
+                panic!("launch {launch} differs in tensor {index} at element {at}: {got:x?}, first {first:x?}");
+            }
+        }
         matrix.data = results[0].clone();
     }
     Ok(())
 }
 
 /// The bytes of `matrix`; an undefined element is a NaN with a telling payload.
-fn to_bytes(matrix: &Matrix) -> Vec<u8> {
-    let bytes = |element: &Option<u32>| -> Vec<u8> {
-        let bits = element.unwrap_or(0x7fc0_dead);
-        match matrix.dtype {
-            DType::F16 => half::f16::from_f32(f32::from_bits(bits)).to_le_bytes().to_vec(),
-            DType::BF16 => half::bf16::from_f32(f32::from_bits(bits)).to_le_bytes().to_vec(),
-            DType::I8 => vec![bits as u8],
-            _ => bits.to_le_bytes().to_vec(),
-        }
-    };
-    matrix.data.iter().flat_map(bytes).collect()
-}
-
-fn from_bytes(bytes: &[u8], dtype: DType) -> Vec<Option<u32>> {
-    let element = |bytes: &[u8]| match dtype {
-        DType::F16 => half::f16::from_le_bytes(bytes.try_into().unwrap()).to_f32().to_bits(),
-        DType::BF16 => half::bf16::from_le_bytes(bytes.try_into().unwrap()).to_f32().to_bits(),
-        DType::I8 => bytes[0] as i8 as u32,
-        _ => u32::from_le_bytes(bytes.try_into().unwrap()),
-    };
-    bytes.chunks_exact(dtype.size()).map(|bytes| Some(element(bytes))).collect()
+fn bytes_of(matrix: &Matrix) -> Vec<u8> {
+    matrix.data.iter().flat_map(|element| to_bytes(element.unwrap_or(0x7fc0_dead), matrix.dtype)).collect()
 }

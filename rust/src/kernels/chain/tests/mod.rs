@@ -1,9 +1,10 @@
 //! The machine against an interpreter that is as plain as possible, on every instruction set of this processor.
 
-mod exp;
+mod accuracy;
 mod functions;
 mod guard;
 mod halves;
+mod pairs;
 mod program;
 mod random;
 mod reference;

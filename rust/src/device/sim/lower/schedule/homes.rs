@@ -13,7 +13,8 @@ impl Scheduler<'_> {
     pub(super) fn home_of(&self, id: NodeId) -> Option<u64> {
         match (self.places[id], &self.graph.nodes[id].op) {
             (Some(place), _) => Some(place.home),
-            (None, NodeOp::Extract) => self.home_of(self.graph.nodes[id].inputs[0]),
+            // A dead window has forgotten its source.
+            (None, NodeOp::Extract) => self.home_of(*self.graph.nodes[id].inputs.first()?),
             _ => None,
         }
     }

@@ -79,7 +79,15 @@ impl Scheduler<'_> {
                 self.waiting.push(id);
                 Ok(())
             }
-            NodeOp::Fill | NodeOp::Extract => {
+            NodeOp::Fill => {
+                self.waiting.push(id);
+                Ok(())
+            }
+            NodeOp::Extract => {
+                // A window keeps scratch memory from changing, but neither a tensor nor a scalar that its source waits on.
+                if !self.group.contains(node.inputs[0]) {
+                    self.in_memory(node.inputs[0], pos)?;
+                }
                 self.waiting.push(id);
                 Ok(())
             }

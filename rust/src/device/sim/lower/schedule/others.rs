@@ -56,10 +56,10 @@ impl Scheduler<'_> {
         Ok(())
     }
 
-    /// Before anything in the memory of a tensor changes: loads that are read later are done.
+    /// Before anything in the memory of a tensor changes: loads that are read by the item at `pos` or later are done.
     pub(super) fn before_tensor_changes(&mut self, tensor: u32, pos: usize) -> Result<(), DeviceError> {
         self.settle_where(pos, |this, node| {
-            matches!(&node.op, NodeOp::Load(spec) if this.alias.may(spec.tensor, tensor)) && node.last_use() > pos
+            matches!(&node.op, NodeOp::Load(spec) if this.alias.may(spec.tensor, tensor)) && node.last_use() >= pos
         })
     }
 

@@ -1,6 +1,8 @@
 //! Random programs from random choices, small enough to print and rich enough to break a schedule: shared values, moves,
 //! in-place stores, loops and branches around them, run-time extents, kernels that get one tensor twice.
 
+mod ops;
+
 use crate::dtype::DType;
 use crate::program::{
     Arg, Dim, Direction, FnParam, Function, LaunchArg, Loc, OpCode, Operand, Param, ParamKind, Place, Program,
@@ -10,7 +12,7 @@ use crate::program::{
 pub const ROWS: u32 = 5;
 pub const COLS: u32 = 19;
 /// Element types of the tensors of an entry.
-pub const TENSORS: [DType; 5] = [DType::F32, DType::F32, DType::F16, DType::I32, DType::F32];
+pub const TENSORS: [DType; 7] = [DType::F32, DType::F32, DType::F16, DType::I32, DType::I64, DType::U8, DType::F32];
 
 /// A stream of choices that shrinks well: when it runs out, every choice is the first.
 pub struct Choices<'a>(pub std::slice::Iter<'a, u8>);
@@ -25,14 +27,20 @@ impl Choices<'_> {
     }
 }
 
-/// Slots of the kernel by class: (dtype, columns). Few of each, so that they are assigned again and again.
-const CLASSES: [(DType, u32, u32); 6] = [
+/// Slots of the kernel by class: element type and extents. Few of each, so that they are assigned again and again.
+const CLASSES: [(DType, u32, u32); 12] = [
     (DType::F32, ROWS, COLS),
     (DType::F32, ROWS, 1),
     (DType::F16, ROWS, COLS),
     (DType::I32, ROWS, COLS),
     (DType::I32, ROWS, 1),
     (DType::F32, 1, COLS),
+    (DType::Bool, ROWS, COLS),
+    (DType::I64, ROWS, COLS),
+    (DType::U8, ROWS, COLS),
+    (DType::F32, COLS, ROWS),
+    (DType::I32, 1, COLS),
+    (DType::I64, ROWS, 1),
 ];
 const PER_CLASS: u32 = 3;
 /// Square tiles for products come after the classes.
@@ -62,6 +70,7 @@ pub fn program(bytes: &[u8]) -> Program {
             }
         }
     }
+    generator.small(&mut body);
     let length = generator.choices.below(14) + 2;
     for _ in 0..length {
         generator.stmt(&mut body);
@@ -123,6 +132,21 @@ impl Generator<'_, '_> {
         tile(OpCode::Store, None, args, [rows, cols])
     }
 
+    /// Values for the classes that no tensor has.
+    fn small(&mut self, body: &mut Vec<Stmt>) {
+        for (class, &(dtype, rows, cols)) in CLASSES.iter().enumerate() {
+            let loaded = full_class(dtype) == Some(class as u32) && TENSORS.contains(&dtype);
+            for copy in (0..PER_CLASS).filter(|_| !loaded) {
+                let region = [rows, cols].map(|extent| Operand::Int(extent.into()));
+                let (op, scalars) = match dtype {
+                    DType::Bool => (OpCode::Tri, [Operand::Int(copy.into()), Operand::Bool(copy == 1)]),
+                    _ => (OpCode::Iota, [Operand::Int(i64::from(copy) - 1), Operand::Int(2)]),
+                };
+                body.push(tile(op, Some(class as u32 * PER_CLASS + copy), scalars.map(Arg::Scalar).to_vec(), region));
+            }
+        }
+    }
+
     /// A tensor of the type of `class`, and a row that leaves room for `ROWS` of its `ROWS + 2`.
     fn tensor(&mut self, class: usize) -> (u32, i64) {
         let fitting: Vec<u32> =
@@ -144,16 +168,16 @@ impl Generator<'_, '_> {
         let class = self.choices.below(CLASSES.len());
         let (dtype, class_rows, class_cols) = CLASSES[class];
         let cols = Operand::Int(class_cols.into());
-        let rows = if class_rows == 1 { Operand::Int(1) } else { self.rows() };
+        let rows = if class_rows == ROWS { self.rows() } else { Operand::Int(class_rows.into()) };
         let region = [rows, cols];
         let full = class_rows == ROWS && class_cols == COLS;
         let out = self.slot(class);
-        match self.choices.below(16) {
-            0 if full => {
+        match self.choices.below(32) {
+            0 if full && TENSORS.contains(&dtype) => {
                 let (tensor, row) = self.tensor(class);
                 body.push(self.load(out, tensor, rows, row));
             }
-            1 if full => {
+            1 if full && TENSORS.contains(&dtype) => {
                 let (tensor, row) = self.tensor(class);
                 body.push(self.store(out, tensor, rows, row));
             }
@@ -162,25 +186,30 @@ impl Generator<'_, '_> {
                 body.push(tile(OpCode::Move, Some(out), vec![Arg::Tile(from)], region));
             }
             3 => {
-                let value = if dtype.is_float() { Operand::Float(0.5) } else { Operand::Int(3) };
+                let value = self.value(dtype);
                 body.push(tile(OpCode::Fill, Some(out), vec![Arg::Scalar(value)], region));
             }
-            4 => {
+            4 if dtype != DType::Bool => {
                 let op = self.choices.of(&[OpCode::Neg, OpCode::Abs, OpCode::Relu]);
                 let from = self.slot(class);
                 body.push(tile(op, Some(out), vec![Arg::Tile(from)], region));
             }
             5 if class_rows == ROWS && class_cols == 1 => {
-                let op = self.choices.of(&[OpCode::RowMax, OpCode::RowSum]);
+                let op = self.choices.of(&[OpCode::RowMax, OpCode::RowSum, OpCode::RowMin, OpCode::RowProd]);
                 let wide = full_class(dtype).unwrap() as usize;
                 let args = vec![Arg::Tile(self.slot(wide)), Arg::Scalar(Operand::Int(COLS.into()))];
                 body.push(tile(op, Some(out), args, region));
             }
             6 if full => {
-                let other = self.choices.of(&[0usize, 2, 3]);
+                let other = self.full();
                 if CLASSES[other].0 != dtype {
                     let from = self.slot(other);
-                    body.push(tile(OpCode::Cast, Some(out), vec![Arg::Tile(from)], region));
+                    let mut cast = tile(OpCode::Cast, Some(out), vec![Arg::Tile(from)], region);
+                    if let StmtKind::Tile(op) = &mut cast.kind {
+                        op.mode =
+                            Some(self.choices.of(&[Rounding::Rint, Rounding::Round, Rounding::Floor, Rounding::Odd]));
+                    }
+                    body.push(cast);
                 }
             }
             7 if class == 0 => self.product(out, body),
@@ -222,14 +251,31 @@ impl Generator<'_, '_> {
                 let dst = if full && self.choices.below(2) == 0 { Place::Tensor(3) } else { Place::Tile(out) };
                 body.push(at(StmtKind::Write { dst, index, value: Operand::Var(FREE) }));
             }
-            _ => self.binary(class, out, region, body),
+            14..20 if dtype != DType::Bool => self.binary(class, out, region, body),
+            _ => self.whole(class, out, region, body),
         }
+    }
+
+    /// A scalar for an element.
+    fn value(&mut self, dtype: DType) -> Operand {
+        match dtype {
+            DType::Bool => Operand::Bool(self.choices.below(2) == 1),
+            dtype if dtype.is_float() => self.choices.of(&[Operand::Float(0.5), Operand::Float(2.0)]),
+            _ => self.choices.of(&[Operand::Int(3), Operand::Var(FREE)]),
+        }
+    }
+
+    /// A class of `ROWS x COLS`.
+    fn full(&mut self) -> usize {
+        self.choices.of(&[0usize, 2, 3, 6, 7, 8])
     }
 
     fn binary(&mut self, class: usize, out: u32, region: [Operand; 2], body: &mut Vec<Stmt>) {
         let (dtype, rows, cols) = CLASSES[class];
-        let ops = [OpCode::Add, OpCode::Sub, OpCode::Mul, OpCode::Maximum, OpCode::Minimum];
-        let (op, left) = (self.choices.of(&ops), self.slot(class));
+        use OpCode::{Add, BitAnd, BitOr, BitXor, Div, Fmod, Maximum, Minimum, Mul, Rem, Shl, Shr, Sub};
+        let all = [Add, Sub, Mul, Maximum, Minimum, Div, Fmod, Rem, BitAnd, BitOr, BitXor, Shl, Shr];
+        let ops = if dtype.is_float() { &all[..8] } else { &all[..] };
+        let (op, left) = (self.choices.of(ops), self.slot(class));
         let narrower: Vec<usize> = (0..CLASSES.len())
             .filter(|&other| {
                 let (other_dtype, other_rows, other_cols) = CLASSES[other];
@@ -238,7 +284,7 @@ impl Generator<'_, '_> {
             })
             .collect();
         let right = if self.choices.below(4) == 0 {
-            Arg::Scalar(if dtype.is_float() { Operand::Float(2.0) } else { Operand::Var(FREE) })
+            Arg::Scalar(self.value(dtype))
         } else {
             let other = self.choices.of(&narrower);
             Arg::Tile(self.slot(other))
@@ -249,9 +295,9 @@ impl Generator<'_, '_> {
     /// `out = x[:, :COLS]`-shaped product of a loaded or computed `ROWS x COLS` with a square `COLS x COLS` tile.
     fn product(&mut self, out: u32, body: &mut Vec<Stmt>) {
         let cols = Operand::Int(COLS.into());
-        let value = Arg::Scalar(Operand::Float(0.25));
+        let quarter = Arg::Scalar(Operand::Float(0.25));
         if self.choices.below(2) == 0 {
-            body.push(tile(OpCode::Fill, Some(SQUARE), vec![value], [cols, cols]));
+            body.push(tile(OpCode::Fill, Some(SQUARE), vec![quarter], [cols, cols]));
         }
         let rows = self.rows();
         let left = self.slot(0);
