@@ -184,3 +184,84 @@ def test_06_slice_takes_the_shape_first_and_load_the_offsets() -> None:
     _, out = run(argument_order, x, empty(8, 8))
     np.testing.assert_array_equal(out[:4], x[2:6, 4:12])
     np.testing.assert_array_equal(out[4:], x[2:6, 4:12])
+
+
+@pl.jit
+def valid_in_memory(
+    x: pl.Tensor[[10, 16], pl.FP32], out: pl.InOut[pl.Tensor[[24, 16], pl.FP32]], n: pl.Scalar[pl.INDEX]
+):
+    part = pl.slice(x, [8, 16], [4, 0], valid_shape=[n, 16])
+    flipped = pl.transpose(part, 0, 1)
+    narrower = pl.set_validshape(x, n, 3)
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[0:8, :] = pl.fillpad(pl.add(part, 1.0))
+        out[8:16, 0:4] = pl.fillpad(pl.slice(part, [8, 4], [1, 2]))
+        out[16:20, :] = pl.fillpad(pl.slice(narrower, [4, 16], [0, 0]))
+        out[20:24, 0:8] = pl.fillpad(pl.slice(flipped, [4, 8], [0, 0]))
+    return out
+
+
+def test_a_slice_in_orchestration_code_carries_what_is_valid_of_it() -> None:
+    x = f32(10, 16)
+    for n in (6, 2, 1):
+        out = run(valid_in_memory, x, np.full((24, 16), 7, np.float32), n)[1]
+        expected = np.full((24, 16), 7, np.float32)
+        expected[:8] = 0
+        expected[:n] = x[4 : 4 + n] + 1
+        expected[8:16, :4] = 0
+        expected[8 : 8 + n - 1, :4] = x[5 : 4 + n, 2:6]
+        expected[16:20] = 0
+        expected[16 : 16 + min(n, 4), :3] = x[: min(n, 4), :3]
+        expected[20:24, :8] = 0
+        expected[20:24, :n] = x[4 : 4 + n, :4].T
+        np.testing.assert_array_equal(out, expected)
+
+
+@pl.jit
+def subscripts(
+    x: pl.Tensor[[8, 16], pl.FP32], rounds: pl.Tensor[[1], pl.INT32], out: pl.Out[pl.Tensor[[24, 16], pl.FP32]]
+):
+    n = pl.read(rounds, [0])
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t = pl.mul(x, 1.0)
+        acc = pl.create_tensor([8, 16], dtype=pl.FP32, init_value=0)
+        kept = acc
+        for i in pl.range(n):
+            if i % 2 == 0:
+                acc[i : i + 1, 4:12] = pl.add(t[i : i + 1, 0:8], t[i : i + 1, 8:16])
+            else:
+                acc[i, :] = t[7 - i]
+        out[0:8, :] = acc
+        out[8:16, :] = kept
+        out[16:22, 0:13] = pl.fillpad(t[2:n, 3:16])
+    return out
+
+
+def test_parts_of_on_chip_values_are_read_and_written_by_subscript() -> None:
+    x = f32(8, 16)
+    for n in (8, 3):
+        *_, out = run(subscripts, x, np.array([n], np.int32), empty(24, 16))
+        expected = np.zeros((24, 16), np.float32)
+        for i in range(n):
+            if i % 2 == 0:
+                expected[i, 4:12] = x[i, :8] + x[i, 8:]
+            else:
+                expected[i] = x[7 - i]
+        expected[16 : 16 + n - 2, :13] = x[2:n, 3:]
+        np.testing.assert_array_equal(out[:16], expected[:16])
+        np.testing.assert_array_equal(out[16:22, :13], expected[16:22, :13])
+
+
+@pl.jit.incore
+def tiles_stay_matrices(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    t = pl.load(x, [0, 0], [8, 16])
+    row = t[3]
+    out = pl.store(pl.add(row, t[4, :]), [0, 0], out)
+    out = pl.store(t[0:2, 8], [1, 0], out)
+
+
+def test_20_tiles_never_have_fewer_than_two_axes() -> None:
+    x = f32(8, 16)
+    _, out = run(tiles_stay_matrices, x, empty(3, 16))
+    np.testing.assert_array_equal(out[0], x[3] + x[4])
+    np.testing.assert_array_equal(out[1:, 0], x[:2, 8])

@@ -10,7 +10,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pypto.frontend import scalars
+from pypto.frontend import scalars, windows
 from pypto.frontend.builder import Builder, usable
 from pypto.frontend.values import Value, Window, describe
 from pypto.ir.exprs import Const, Dim, Expr, ScalarVar, binary, difference, index, of_dim, same
@@ -124,10 +124,10 @@ def subscript(expressions: Expressions, owner: Var, node: ast.Subscript) -> Valu
     box = read_box(expressions, owner, node)
     if box.is_element:
         return read_element(builder, owner, box.offsets, node)
-    window = Window(owner, box.offsets, box.extents, box.extents, box.keep)
+    window = windows.subwindow(builder, owner, box.offsets, box.extents, box.extents, box.keep, node)
     if builder.level != "kernel":
         return view_of(builder, window, node)  # it may reach past its tensor: only what is accessed must exist
-    check_box(builder, owner, box.offsets, box.extents, node)
+    check_box(builder, owner, box.offsets, window.valid, node)
     return window
 
 
@@ -164,9 +164,11 @@ def view_of(builder: Builder, window: Window, node: ast.AST) -> Var:
         at_origin
         and len(window.keep) == len(base.type.shape)
         and all(same(a, b) for a, b in zip(window.extents, base.type.shape, strict=True))
+        and all(same(a, b) for a, b in zip(window.valid, base.type.valid, strict=True))
     ):
         return base
-    type = TensorType(window.shape, base.type.dtype)
+    valid = tuple(window.valid[axis] for axis in window.keep)
+    type = TensorType(window.shape, base.type.dtype, partial=None if valid == window.shape else valid)
     return builder.op("slice", type, (base, window.offsets, window.extents), node, {"keep": window.keep}, base.name)
 
 
@@ -203,8 +205,8 @@ def in_memory(builder: Builder, tile: Var, node: ast.AST) -> Var:
 
 def whole(tensor: Var) -> Window:
     """A tensor as the box that covers it."""
-    shape = tensor.type.shape
-    return Window(tensor, tuple(index(0) for _ in shape), shape, shape, tuple(range(len(shape))))
+    shape, valid = tensor.type.shape, tensor.type.valid
+    return Window(tensor, tuple(index(0) for _ in shape), shape, valid, tuple(range(len(shape))))
 
 
 def load_whole(builder: Builder, tensor: Var, node: ast.AST) -> Var:

@@ -36,15 +36,33 @@ def subwindow(
     What is valid is what the source has valid there, cut to `valid`.
     """
     if isinstance(source, Var):
-        return Window(source, offsets, shape, valid, keep)
+        inside = _inside(builder, source.type.valid, source.type.shape, offsets, valid, node)
+        return Window(source, offsets, shape, inside, keep)
+    own, whole = (tuple(every[axis] for axis in source.keep) for every in (source.valid, source.extents))
+    valid = _inside(builder, own, whole, offsets, valid, node)
     all_offsets = list(source.offsets)
     extents: list[Dim] = [1] * len(all_offsets)
     parts: list[Dim] = [1] * len(all_offsets)
     for position, axis in enumerate(source.keep):
         all_offsets[axis] = binary("add", source.offsets[axis], offsets[position], INDEX)
         extents[axis], parts[axis] = shape[position], valid[position]
-        if not same_extents((source.valid[axis],), (source.extents[axis],)):
-            left = binary("max", binary("sub", of_dim(source.valid[axis]), offsets[position], INDEX), index(0), INDEX)
-            parts[axis] = builder.dim(binary("min", of_dim(parts[axis]), left, INDEX), node)
     kept = tuple(source.keep[position] for position in keep)
     return Window(source.base, tuple(all_offsets), tuple(extents), tuple(parts), kept)
+
+
+def _inside(
+    builder: Builder,
+    own: tuple[Dim, ...],
+    whole: tuple[Dim, ...],
+    offsets: tuple[Expr, ...],
+    valid: tuple[Dim, ...],
+    node: ast.AST,
+) -> tuple[Dim, ...]:
+    """The part of a box that a partly valid source has valid; along an axis that is all valid nothing is cut."""
+    cut: list[Dim] = []
+    for part, have, extent, offset in zip(valid, own, whole, offsets, strict=True):
+        if not same_extents((have,), (extent,)):
+            left = binary("max", binary("sub", of_dim(have), offset, INDEX), index(0), INDEX)
+            part = builder.dim(binary("min", of_dim(part), left, INDEX), node)
+        cut.append(part)
+    return tuple(cut)

@@ -42,7 +42,7 @@ def used(stmt: Stmt) -> Iterator[Name]:
         if isinstance(stmt.out, Var):
             yield from (name for name in leaves(stmt.out) if name is not stmt.out.resolve())
             if stmt.op == "slice":
-                yield from leaves(stmt.out.type.shape)
+                yield from leaves((stmt.out.type.shape, stmt.out.type.valid))
     elif isinstance(stmt, CallStmt):
         yield from leaves((*stmt.args, stmt.blocks))
     elif isinstance(stmt, ForStmt):

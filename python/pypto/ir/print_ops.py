@@ -117,7 +117,11 @@ def _slice(stmt: OpStmt, text: Text) -> str:
     source, offsets, extents = stmt.args
     assert isinstance(extents, tuple)
     shape = stmt.attrs.get("shape", extents)
-    partial = f", valid_shape={text(extents)}" if tuple(shape) != extents else ""
+    valid = extents
+    if isinstance(stmt.out, Var) and stmt.out.is_tensor:
+        kept = dict(zip(stmt.attrs["keep"], stmt.out.type.valid, strict=True))
+        valid = tuple(kept.get(axis, extent) for axis, extent in enumerate(extents))
+    partial = f", valid_shape={text(valid)}" if tuple(shape) != valid else ""
     dropped = [axis for axis in range(len(extents)) if axis not in stmt.attrs["keep"]]
     drop = f", drop_dims={dropped}" if dropped else ""
     return f"pl.slice({text(source)}, {text(shape)}, {text(offsets)}{partial}{drop})"

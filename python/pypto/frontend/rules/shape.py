@@ -43,6 +43,13 @@ def reshape(call: BoundCall) -> Value:
 
 
 def _reshape_tensor(call: BoundCall, source: Var, extents: tuple[Dim, ...]) -> Var:
+    if source.tensor.partial is not None:
+        call.builder.fail(
+            "value",
+            f"{call.form.spelling}: a partly valid slice of device memory has no other shape",
+            call.node,
+            "reshape it in a kernel, where it is loaded, or reshape the tensor before it is sliced",
+        )
     have, wanted = product(source.type.shape), product(extents)
     if isinstance(have, int) and isinstance(wanted, int) and have != wanted:
         call.builder.fail(
@@ -135,7 +142,11 @@ def transpose(call: BoundCall) -> Value:
     if isinstance(source.type, TileType):
         return swapped(call, source, a, b)
     shape[a], shape[b] = shape[b], shape[a]
-    type = TensorType(tuple(shape), source.type.dtype)
+    partial = None if source.type.partial is None else list(source.type.partial)
+    if partial is not None:
+        partial[a], partial[b] = partial[b], partial[a]
+    valid = None if partial is None else tuple(partial)
+    type = TensorType(tuple(shape), source.type.dtype, partial=valid)
     return builder.op("transpose", type, (source,), node, {"axes": (a, b)}, source.name)
 
 
@@ -277,14 +288,14 @@ def set_validshape(call: BoundCall) -> Value:
     source = call.values[0]
     if isinstance(source, Var) and isinstance(source.type, TensorType):
         source = views.whole(source)
-    if isinstance(source, Window):
-        in_kernel(call)
-        if len(source.keep) == 2:
-            _within(call, tuple(source.shape), extents)
-            valid = list(source.valid)
-            for axis, extent in zip(source.keep, extents, strict=True):
-                valid[axis] = extent
-            return Window(source.base, source.offsets, source.extents, tuple(valid), source.keep)
+    if isinstance(source, Window) and len(source.keep) == 2:
+        _within(call, tuple(source.shape), extents)
+        valid = list(source.valid)
+        for axis, extent in zip(source.keep, extents, strict=True):
+            valid[axis] = extent
+        window = Window(source.base, source.offsets, source.extents, tuple(valid), source.keep)
+        return window if builder.level == "kernel" else views.view_of(builder, window, call.node)
+    in_kernel(call)
     tile = tile_at(call, 0)
     old = tile.tile
     if len(old.shape) != 2:
