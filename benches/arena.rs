@@ -53,7 +53,14 @@ impl Executable for Idle {
 }
 
 fn open() -> Arc<Worker> {
-    Worker::open(WorkerConfig { name: None, device: Box::new(Idle), capacity: 4 << 30, poison: false }).unwrap()
+    Worker::open(WorkerConfig {
+        name: None,
+        device: Box::new(Idle),
+        capacity: 4 << 30,
+        poison: false,
+        packed_share: 0.5,
+    })
+    .unwrap()
 }
 
 fn spec(dims: &[u64]) -> BufferSpec {

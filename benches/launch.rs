@@ -98,6 +98,7 @@ fn launches(criterion: &mut Criterion) {
                 tensors: black_box(&tensors),
                 scalars: &[],
                 repeats,
+                packed: &[],
                 scratch,
                 workspace: &mut NoWorkspace,
                 poll: &mut || true,

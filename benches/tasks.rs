@@ -102,6 +102,7 @@ fn tasks(criterion: &mut Criterion) {
                     tensors: black_box(&tensors),
                     scalars: &[],
                     repeats: false,
+                    packed: &[],
                     scratch,
                     workspace: &mut NoWorkspace,
                     poll: &mut || true,

@@ -41,7 +41,10 @@ def build_program(cls: type) -> Program:
             built[decl.__name__] = _build_decl(library, decl, methods)
     raise_mistakes(library)
     names = [built[entry.__name__].name for entry in entries]
-    program = Program(cls.__name__, library.functions, names[0] if len(names) == 1 else None, _class_loc(decls), names)
+    # Variants of kernels first, then the functions as they stand in the class.
+    ordered = [name for name in library.functions if name not in decls] + list(decls)
+    functions = {name: library.functions[name] for name in ordered if name in library.functions}
+    program = Program(cls.__name__, functions, names[0] if len(names) == 1 else None, _class_loc(decls), names)
     if len(names) == 1:
         wrap_kernel_entry(program)
     return program

@@ -144,6 +144,7 @@ class Statements:
         """
         builder = self.builder
         builder.frame.seen[name] = value
+        builder.frame.lanes.discard(name)
         where, builder.frame.where[name] = builder.frame.where.get(name), builder.block
         old = builder.frame.names.get(name)
         if old is None or (where is not builder.block and name not in builder.homes) or same_type(old, value):
@@ -181,6 +182,9 @@ class Statements:
             builder.bind(name, home)
             return
         if isinstance(value, (Const, Symbol)) or (isinstance(value, ScalarVar) and not value.mutable):
+            last = builder.block[-1] if builder.block else None
+            if isinstance(last, OpStmt) and last.out is value:
+                value.name = name  # an element that was just read: it has no name yet
             builder.bind(name, value)
             return
         variable = builder.let(value, node, name)

@@ -61,7 +61,8 @@ def _default_strategy() -> OptimizationStrategy:
 class RunConfig:
     """How to compile, open a device and launch. All fields have defaults.
 
-    `ChipWorker(config=...)` reads `platform`, `device_id`, `device_memory`, `poison` and `cores`; compiling reads the
+    `ChipWorker(config=...)` reads `platform`, `device_id`, `device_memory`, `poison`, `cores`,
+    `packed_weights` and `schedule_seed`; compiling reads the
     fields from `strategy` on. Fields are checked when the object is made, not when one is assigned later.
 
     Attributes:
@@ -95,6 +96,9 @@ class RunConfig:
         device_memory: Bytes of device memory of a worker; None for half of the machine's memory.
         poison: Fill new device memory with NaN patterns and guard its ends; None follows `PYPTO_POISON`.
         cores: Simulated cores of a worker; None for one for each processor that the process may use.
+        packed_weights: Keep a packed form beside resident matrices that products use again and again: the share of the
+            device memory that these may take, True for a half, False for none.
+        schedule_seed: Run independent tasks of a launch in a random order that follows from it, for tests of programs.
 
     Raises:
         TypeError: A field has the wrong type.
@@ -131,6 +135,8 @@ class RunConfig:
     device_memory: int | None = None
     poison: bool | None = None
     cores: int | None = None
+    packed_weights: bool | float = True
+    schedule_seed: int | None = None
 
     def __post_init__(self) -> None:
         """Checks the fields and derives those that follow from others."""
@@ -143,6 +149,11 @@ class RunConfig:
         settings.check_aicpu_threads(self.aicpu_thread_num)
         settings.check_range("device_memory", self.device_memory, _DEVICE_MEMORY_MAX, "bytes")
         settings.check_range("cores", self.cores, _pypto.MAX_CORES, "cores")
+        settings.check_share("packed_weights", self.packed_weights)
+        if self.schedule_seed is not None and not (
+            settings.is_int(self.schedule_seed) and 0 <= self.schedule_seed < 2**64
+        ):
+            raise ValueError(f"schedule_seed must be an int from 0 to 2**64 - 1 or None, got {self.schedule_seed!r}")
         settings.check_instance("poison", self.poison, bool, "True, False")
 
     def _check_compiling(self) -> None:

@@ -58,6 +58,19 @@ def check_range(name: str, value: object, most: int, unit: str) -> None:
         raise ValueError(f"{name} must be a positive number of {unit}, at most {most}, got {value!r}")
 
 
+def check_share(name: str, value: object) -> None:
+    """Refuses what is no bool and no number from 0 to 1.
+
+    Raises:
+        TypeError: It is no number.
+        ValueError: It is another number.
+    """
+    if not isinstance(value, (bool, int, float)):
+        raise TypeError(f"{name} must be True, False or a share from 0 to 1, got {value!r}")
+    if not 0 <= value <= 1:
+        raise ValueError(f"{name} must be True, False or a share from 0 to 1, got {value!r}")
+
+
 def check_instance(name: str, value: object, kind: type, what: str) -> None:
     """Refuses an object that is neither None nor of a class.
 

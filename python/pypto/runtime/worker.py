@@ -102,7 +102,9 @@ class ChipWorker(ChipMemory):
                 binding.device_id,
                 capacity=default_device_memory() if config.device_memory is None else config.device_memory,
                 poison=environment.flag("PYPTO_POISON", False) if config.poison is None else config.poison,
+                packed_weights=0.5 if config.packed_weights is True else float(config.packed_weights),
                 cores=config.cores,
+                schedule_seed=config.schedule_seed,
             )
             self._finalizer = weakref.finalize(self, open_workers.close_abandoned, impl, str(binding), os.getpid())
             self._finalizer.atexit = False  # `open_workers` does it, and stops running launches

@@ -58,7 +58,7 @@ pub struct Arena {
     touched: u64,
     live: u64,
     peak: u64,
-    kept: [u64; 2],
+    kept: [u64; 3],
 }
 
 /// What a chunk is for; they are counted apart.
@@ -68,6 +68,8 @@ pub enum Purpose {
     Staging = 0,
     /// Scratch memory of executables and what programs create.
     Scratch = 1,
+    /// Packed forms of resident buffers.
+    Packed = 2,
 }
 
 /// Device memory without an address, for launches. It must be given back to its arena with [`Arena::release`].
@@ -116,7 +118,7 @@ impl Arena {
             touched: 0,
             live: 0,
             peak: 0,
-            kept: [0; 2],
+            kept: [0; 3],
         })
     }
 
@@ -291,6 +293,7 @@ impl Arena {
             peak: self.peak,
             staging: self.kept[Purpose::Staging as usize],
             scratch: self.kept[Purpose::Scratch as usize],
+            packed: self.kept[Purpose::Packed as usize],
             free: self.blocks.free_granules() * GRANULE,
             largest_free: self.largest_free(),
             live_buffers,

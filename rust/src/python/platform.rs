@@ -18,7 +18,12 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// `ValueError` for an unknown name, for a number of cores that no chip has, and for a `PYPTO_ISA` or `PYPTO_CORES` that
 /// cannot be had; `RuntimeError` for a device that this machine or this build does not have.
-pub(super) fn open(platform: &str, device_id: i64, cores: Option<usize>) -> PyResult<Box<dyn Device>> {
+pub(super) fn open(
+    platform: &str,
+    device_id: i64,
+    cores: Option<usize>,
+    schedule_seed: Option<u64>,
+) -> PyResult<Box<dyn Device>> {
     match platform {
         "a2a3sim" => {
             let isa = Isa::from_env().map_err(|error| PyValueError::new_err(error.to_string()))?;
@@ -31,7 +36,11 @@ pub(super) fn open(platform: &str, device_id: i64, cores: Option<usize>) -> PyRe
                     )));
                 }
             };
-            Ok(Box::new(SimDevice::new(cores, isa)))
+            let device = SimDevice::new(cores, isa);
+            Ok(Box::new(match schedule_seed {
+                Some(seed) => device.with_schedule_seed(seed),
+                None => device,
+            }))
         }
         "a5sim" => Err(PyRuntimeError::new_err(
             "a5sim is not implemented: only the simulated chip a2a3sim can be opened in this version",

@@ -31,18 +31,21 @@ pub(super) struct Worker {
 #[pymethods]
 impl Worker {
     #[new]
-    #[pyo3(signature = (platform, device_id = 0, *, capacity, poison = false, cores = None, name = None))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of one Python call")]
+    #[pyo3(signature = (platform, device_id = 0, *, capacity, poison = false, packed_weights = 0.5, cores = None, schedule_seed = None, name = None))]
     fn new(
         py: Python<'_>,
         platform: &str,
         device_id: i64,
         capacity: u64,
         poison: bool,
+        packed_weights: f64,
         cores: Option<usize>,
+        schedule_seed: Option<u64>,
         name: Option<String>,
     ) -> PyResult<Self> {
-        let device = platform::open(platform, device_id, cores)?;
-        let config = WorkerConfig { name, device, capacity, poison };
+        let device = platform::open(platform, device_id, cores, schedule_seed)?;
+        let config = WorkerConfig { name, device, capacity, poison, packed_share: packed_weights };
         let core = detached(py, || crate::worker::Worker::open(config))?;
         Ok(Self { shared: Shared::new(core) })
     }
@@ -166,9 +169,7 @@ impl Worker {
     fn check_tensor(&self, py: Python<'_>, tensor: &Bound<'_, PyAny>, label: &str) -> PyResult<()> {
         let tensor = tensor::expect(tensor, label)?;
         match tensor.resident() {
-            Some(resident) => {
-                Ok(self.shared.enter(py, "run")?.check_buffer(&resident.buffer, || label.to_owned())?)
-            }
+            Some(resident) => Ok(self.shared.enter(py, "run")?.check_buffer(&resident.buffer, || label.to_owned())?),
             None => Err(PyValueError::new_err(format!("{label}: {}", tensor::not_resident(tensor, py)))),
         }
     }

@@ -5,6 +5,7 @@
 
 use super::error::WorkerError;
 use super::mismatch::{Expected, parameter, wrong_count};
+use super::ranges::{Range, Ranges};
 use super::scalar;
 use super::value::{HostTensor, Value};
 use crate::arena::{Arena, Buffer, BufferState, GRANULE, Owner};
@@ -18,9 +19,6 @@ use std::sync::Arc;
 
 /// The address of what has no bytes: aligned, and no memory.
 pub(super) const NO_MEMORY: *mut u8 = ptr::without_provenance_mut(GRANULE as usize);
-
-/// Up to this number of tensors, each one that is written is compared with every other.
-const PAIRWISE: usize = 8;
 
 /// The arguments of one launch as the device takes them. They stay until the next binding, which has less to check where
 /// arguments have the extents that they had: nothing but who owns a buffer, and whether memory overlaps.
@@ -41,9 +39,7 @@ pub(super) struct Bound {
     /// Extent of each symbol, and the parameter that said it first.
     symbols: Vec<Option<(u64, u32)>>,
     /// Memory of the tensors, in their order.
-    ranges: Vec<Range>,
-    /// Room to sort them.
-    sorted: Vec<Range>,
+    ranges: Ranges,
     /// What is known about each parameter since the last binding, if that was accepted.
     known: Vec<Known>,
     is_accepted: bool,
@@ -90,15 +86,6 @@ pub(super) struct Staged {
     pub direction: Direction,
 }
 
-/// Memory that an argument occupies. Host and resident tensors share the list: both are addresses of this process.
-#[derive(Clone, Copy, Debug)]
-struct Range {
-    start: usize,
-    end: usize,
-    param: u32,
-    written: bool,
-}
-
 // SAFETY: the addresses are used within one launch only, under the lock of the worker.
 #[allow(unsafe_code)]
 unsafe impl Send for Bound {}
@@ -128,8 +115,7 @@ impl Bound {
             scalars: Vec::with_capacity(count),
             staged: Vec::with_capacity(count),
             symbols: Vec::with_capacity(program.symbols.len()),
-            ranges: Vec::with_capacity(count),
-            sorted: Vec::with_capacity(count),
+            ranges: Ranges::with_capacity(count),
             known: Vec::with_capacity(count),
             ..Self::default()
         }
@@ -199,7 +185,7 @@ impl Bound {
                 }
                 _ => return None,
             };
-            alike.moved |= self.ranges[tensor as usize].move_to(occupied as usize);
+            alike.moved |= self.ranges.move_to(tensor as usize, occupied as usize);
         }
         Some(alike)
     }
@@ -341,36 +327,11 @@ impl Bound {
         copied.map(|staged| staged.bytes).reduce(|sum, bytes| sum + bytes)
     }
 
-    /// A tensor that the program writes may overlap no other argument. Few are compared pair by pair. Sorting keeps many
-    /// near linear: 142 arguments that are all written would be 10,000 comparisons.
     fn refuse_overlaps(&mut self, program: &Program) -> Result<(), WorkerError> {
-        if self.ranges.len() <= PAIRWISE {
-            for (at, written) in self.ranges.iter().enumerate().filter(|(_, range)| range.written) {
-                let meets = |(other, range): &(usize, &Range)| *other != at && range.meets(written);
-                if let Some((_, other)) = self.ranges.iter().enumerate().find(meets) {
-                    return Err(overlap(program, *written, *other));
-                }
-            }
-            return Ok(());
+        match self.ranges.overlap() {
+            None => Ok(()),
+            Some(params) => Err(overlap(program, params)),
         }
-        self.sorted.clone_from(&self.ranges);
-        self.sorted.sort_unstable_by_key(|range| range.start);
-        let mut furthest: Option<Range> = None;
-        let mut furthest_written: Option<Range> = None;
-        for range in &self.sorted {
-            let before = if range.written { furthest } else { furthest_written };
-            if let Some(before) = before.filter(|before| range.start < before.end) {
-                return Err(overlap(program, *range, before));
-            }
-            let further = |slot: &Option<Range>| slot.is_none_or(|slot| slot.end < range.end);
-            if further(&furthest) {
-                furthest = Some(*range);
-            }
-            if range.written && further(&furthest_written) {
-                furthest_written = Some(*range);
-            }
-        }
-        Ok(())
     }
 }
 
@@ -381,19 +342,6 @@ struct Alike {
     moved: bool,
     /// The scalars are the same.
     scalars: bool,
-}
-
-impl Range {
-    /// Begins elsewhere; says whether that is a change.
-    fn move_to(&mut self, start: usize) -> bool {
-        let bytes = self.end - self.start;
-        self.end = start.saturating_add(bytes);
-        std::mem::replace(&mut self.start, start) != start
-    }
-
-    fn meets(&self, other: &Range) -> bool {
-        self.start < other.end && other.start < self.end
-    }
 }
 
 /// Where a resident tensor lies, if this worker may use it.
@@ -445,9 +393,8 @@ fn bind_scalar(arg: &Value<'_>, dtype: DType, baked: bool, what: impl Fn() -> St
     }
 }
 
-fn overlap(program: &Program, a: Range, b: Range) -> WorkerError {
-    let (written, other) = if a.written { (a, b) } else { (b, a) };
-    let [written, other] = [written, other].map(|range| &program.params[range.param as usize]);
+fn overlap(program: &Program, params: [u32; 2]) -> WorkerError {
+    let [written, other] = params.map(|param| &program.params[param as usize]);
     WorkerError::ArgumentValue(format!(
         "{} is written by the program, but its memory overlaps that of parameter '{}'. Pass separate memory for it",
         parameter(program, written),

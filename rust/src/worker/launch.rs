@@ -5,6 +5,7 @@
 use super::bind::{NO_MEMORY, Staged, staging_size};
 use super::counters::Tally;
 use super::error::WorkerError;
+use super::packed::PackedForms;
 use super::register::{Registered, Registration, check_registration};
 use super::value::Value;
 use super::{Open, Session};
@@ -61,10 +62,11 @@ impl Session<'_> {
         }
         open.grow_staging(cid)?;
         drop(bind);
-        let Open { device, arena, registry, workspace } = open;
+        let Open { device, arena, registry, workspace, packed } = open;
         let entry = &mut registry.entries[cid];
         // SAFETY: the caller vouches for the host tensors.
         unsafe { entry.copy_in(device.as_ref(), arena, tally, repeats, invocation) };
+        entry.find_packed(packed, device.as_ref(), arena, invocation);
 
         let Registered { executable, scratch, bound, .. } = entry;
         bound.launches();
@@ -73,6 +75,7 @@ impl Session<'_> {
             tensors: &bound.tensors,
             scalars: &bound.scalars,
             repeats,
+            packed: packed.of_launch(),
             scratch,
             workspace: &mut workspace.lend(arena),
             poll,
@@ -145,6 +148,19 @@ impl Registered {
             }
         }
         tally.h2d_bytes.add(copies.unwrap_or(0));
+    }
+
+    /// Drops the packed forms of what the launch writes and finds those of what it multiplies by.
+    fn find_packed(&mut self, forms: &mut PackedForms, device: &dyn Device, arena: &mut Arena, invocation: u32) {
+        for &tensor in &self.written {
+            forms.forget(self.bound.tensors[tensor].data, arena);
+        }
+        forms.begin_launch();
+        for packable in self.executable.packable() {
+            let staged = self.bound.staged.iter().any(|staged| staged.tensor as usize == packable.tensor);
+            let resident = (!staged).then(|| &self.bound.tensors[packable.tensor]);
+            forms.add(packable, resident, device, arena, invocation);
+        }
     }
 
     /// Copies what the program wrote back to the host tensors.

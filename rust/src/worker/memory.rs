@@ -65,6 +65,7 @@ impl Session<'_> {
     pub fn free_raw(&mut self, addr: DeviceAddr) -> Result<()> {
         let open = self.open()?;
         let buffer = open.arena.find_base(addr)?;
+        open.packed.forget(open.arena.pointer(&buffer), &mut open.arena);
         Ok(open.arena.free(&buffer)?)
     }
 
@@ -79,6 +80,7 @@ impl Session<'_> {
         check_owner(buffer, &self.worker.owner, || "free_tensor()".into())?;
         // Its worker is this one and it is live, so the arena is there, even where close() waits for this call.
         let Some(open) = self.open.as_mut() else { return Ok(FreeOutcome::AlreadyFreed) };
+        open.packed.forget(open.arena.pointer(buffer), &mut open.arena);
         open.arena.free(buffer)?;
         Ok(FreeOutcome::Freed)
     }
@@ -101,6 +103,7 @@ impl Session<'_> {
     pub unsafe fn copy_to(&mut self, dst: DeviceAddr, src: *const u8, bytes: u64) -> Result<()> {
         let open = self.open()?;
         let (buffer, offset) = open.arena.find_range(dst, bytes)?;
+        open.packed.forget(open.arena.pointer(&buffer), &mut open.arena);
         open.arena.prepare_write(&buffer, offset, bytes);
         let target = open.arena.pointer(&buffer).wrapping_add(offset as usize);
         // SAFETY: the caller vouches for the source; the target lies in a live buffer.
@@ -158,11 +161,12 @@ impl Open {
         }
     }
 
-    /// Gives up staging memory and workspace. Says whether there was any.
+    /// Gives up staging memory, workspace and packed forms. Says whether there was any.
     pub(super) fn reclaim(&mut self) -> bool {
         let before = self.arena.kept();
         self.registry.entries.iter_mut().for_each(|entry| entry.release_staging(&mut self.arena));
         self.workspace.release(&mut self.arena);
+        self.packed.forget_all(&mut self.arena);
         self.arena.kept() < before
     }
 }

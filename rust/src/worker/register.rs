@@ -7,7 +7,7 @@ use crate::arena::{Arena, ArenaError, Chunk, Owner, Purpose};
 use crate::device::Executable;
 use crate::error::Result;
 use crate::id::WorkerId;
-use crate::program::{Param, Program};
+use crate::program::{Direction, Param, ParamKind, Program};
 use crate::trace::{self, Name, names};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -74,6 +74,8 @@ pub(super) struct Registered {
     pub bound: Bound,
     /// Names of the spans of the copies in and out, by parameter.
     pub spans: Vec<(Name, Name)>,
+    /// Tensors that the program writes, by their place among the tensors.
+    pub written: Vec<usize>,
 }
 
 impl Registered {
@@ -138,7 +140,9 @@ impl Session<'_> {
         let (owner, estimate_ns) = (owner.clone(), executable.estimated_ns());
         let registration = Arc::new(Registration { owner, cid: cid as u64, content_id, estimate_ns, program });
         open.registry.by_content.insert(content.into_boxed_slice(), cid);
-        let entry = Registered { registration: registration.clone(), executable, scratch, staging: None, bound, spans };
+        let (registration_kept, written) = (registration.clone(), written(registration.program()));
+        let entry =
+            Registered { registration: registration_kept, executable, scratch, staging: None, bound, spans, written };
         open.registry.entries.push(entry);
         tally.registrations.add(1);
         Ok(registration)
@@ -156,6 +160,15 @@ impl Session<'_> {
         }
         Ok(())
     }
+}
+
+/// The tensors that a program writes, by their place among its tensors.
+fn written(program: &Program) -> Vec<usize> {
+    let directions = program.params.iter().filter_map(|param| match param.kind {
+        ParamKind::Tensor { direction, .. } => Some(direction),
+        ParamKind::Scalar { .. } => None,
+    });
+    directions.enumerate().filter(|&(_, direction)| direction != Direction::In).map(|(tensor, _)| tensor).collect()
 }
 
 /// 64-bit FNV-1a. Not `std`'s hasher: that one may change with the compiler.

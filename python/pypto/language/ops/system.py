@@ -16,9 +16,9 @@ row(
     tile="",
 )
 row("get_block_num", "Number of blocks of the task.", rule="block_scalar", core="block_num", pl="", tensor="", tile="")
-row("get_subblock_idx", "Index of the vector lane.", pl="", tensor="", tile="")
-row("aiv_shard", "The half of the current lane.", pl="x, span=None", tile="x, span=None")
-row("aic_gather", "Joins the halves of both lanes.", pl="x, span=None", tile="x, span=None")
+row("get_subblock_idx", "Index of the vector lane, or 0.", rule="lane_index", pl="", tensor="", tile="")
+row("aiv_shard", "The half of the current lane.", rule="lane_only", pl="x, span=None", tile="x, span=None")
+row("aic_gather", "Joins the halves of both lanes.", rule="lane_only", pl="x, span=None", tile="x, span=None")
 
 _EVENT = "Order between the pipes of a core, which run in program order here: nothing to do."
 row("sync_set", _EVENT, rule="nothing", system="event_id, *, pipe, ffts_mode=None, core_type=None, span=None")

@@ -6,13 +6,16 @@
 mod code;
 mod exec;
 mod lower;
+mod packable;
 pub mod pool;
 #[cfg(test)]
 mod tests;
 
-use crate::device::{Device, DeviceError, Executable, Launch};
+use crate::device::{Device, DeviceError, Executable, Launch, Packable, PackedForm, TensorArg};
 use crate::kernels::Isa;
+use crate::kernels::matmul::MatRef;
 use crate::program::{Operand, Program, verify};
+use crate::shape::Shape;
 use code::{Code, Inst, Step};
 use exec::{Pace, ScratchPlan, State, Waits};
 use lower::Lowered;
@@ -23,20 +26,19 @@ use std::sync::Arc;
 pub struct SimDevice {
     isa: Isa,
     pool: Arc<CorePool>,
-    /// Every task waits for others that can run beside it, also where that is not worth it.
-    always: bool,
+    seed: Option<u64>,
 }
 
 impl SimDevice {
     /// A chip with `cores` cores whose kernels use `isa`.
     pub fn new(cores: usize, isa: Isa) -> Self {
-        Self { isa, pool: Arc::new(CorePool::new(cores)), always: false }
+        Self { isa, pool: Arc::new(CorePool::new(cores)), seed: None }
     }
 
-    /// The same chip, on which every task waits for others that can run beside it, however short it is: for tests.
-    #[cfg(test)]
-    fn eager(self) -> Self {
-        Self { always: true, ..self }
+    /// The same chip with a schedule for tests: every task waits for others that can run beside it, however short it is,
+    /// and those that wait run in a random order that follows from `seed`.
+    pub fn with_schedule_seed(self, seed: u64) -> Self {
+        Self { seed: Some(seed), ..self }
     }
 
     /// The instruction set of the kernels.
@@ -60,7 +62,7 @@ impl Device for SimDevice {
         let round = |bytes: u64| bytes.next_multiple_of(64);
         let paces: Vec<Pace> =
             lowered.kernels.iter().map(|code| Pace::between(code_ns(code, 1), code_ns(code, LONG))).collect();
-        let task_cores = if self.always || may_overlap(&lowered.entry) { self.pool.cores() } else { 1 };
+        let task_cores = if self.seed.is_some() || may_overlap(&lowered.entry) { self.pool.cores() } else { 1 };
         let plan = ScratchPlan {
             task_cores,
             cores: self.pool.cores(),
@@ -70,19 +72,34 @@ impl Device for SimDevice {
             ),
         };
         Ok(Box::new(SimExecutable {
+            packable: packable::packable(program, &lowered),
             name: program.name.clone(),
             files: program.files.clone(),
             estimate: estimate(&lowered),
-            state: State::new(&lowered, self.pool.cores(), task_cores, paces),
-            waits: match (self.always, task_cores) {
-                (true, _) => Waits::Always,
-                (false, 1) => Waits::Never,
+            state: State::new(&lowered, self.pool.cores(), task_cores, paces, self.seed),
+            waits: match (self.seed, task_cores) {
+                (Some(_), _) => Waits::Always,
+                (None, 1) => Waits::Never,
                 _ => Waits::Worth,
             },
             lowered,
             plan,
             pool: Arc::clone(&self.pool),
         }))
+    }
+
+    fn packed_bytes(&self, form: PackedForm, shape: &Shape) -> u64 {
+        let [k, n] = packable::operand_extents(form, shape);
+        packable::packer(form, self.isa).map_or(0, |kernels| kernels.packed_bytes(k, n) as u64)
+    }
+
+    unsafe fn pack(&self, form: PackedForm, matrix: &TensorArg, dst: *mut u8) {
+        let [k, n] = packable::operand_extents(form, &matrix.shape);
+        let Some(kernels) = packable::packer(form, self.isa) else { return };
+        let row_stride = if form.transposed { k } else { n } * form.dtype.size();
+        let b = MatRef { data: matrix.data, row_stride: row_stride as isize };
+        // SAFETY: the caller's promise.
+        unsafe { kernels.pack_b(b, k, n, dst) };
     }
 
     unsafe fn copy_in(&self, dst: *mut u8, src: *const u8, bytes: usize) {
@@ -102,6 +119,7 @@ struct SimExecutable {
     files: Vec<String>,
     lowered: Lowered,
     state: State,
+    packable: Vec<Packable>,
     plan: ScratchPlan,
     waits: Waits,
     pool: Arc<CorePool>,
@@ -118,14 +136,18 @@ impl Executable for SimExecutable {
         self.estimate
     }
 
+    fn packable(&self) -> &[Packable] {
+        &self.packable
+    }
+
     fn overwrites(&self, tensor: usize) -> bool {
         self.state.overwrites(tensor)
     }
 
     unsafe fn launch(&mut self, launch: Launch<'_>) -> Result<(), DeviceError> {
-        let Self { lowered, state, plan, pool, waits, files, name, .. } = self;
+        let Self { lowered, state, packable, plan, pool, waits, files, name, .. } = self;
         // SAFETY: the caller's promise; the plan is the one that `scratch_bytes` tells.
-        unsafe { exec::launch(lowered, state, *plan, pool, *waits, launch, files, name) }
+        unsafe { exec::launch(lowered, state, packable, *plan, pool, *waits, launch, files, name) }
     }
 }
 

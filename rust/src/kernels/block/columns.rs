@@ -73,9 +73,11 @@ impl<T: Element, F: Fold> Kernel for Columns<T, F> {
     unsafe fn run(args: &Args<'_>) {
         let [out, x] = [args.mats[0], args.mats[1]];
         let rows = args.count(0, x.rows);
+        // What the argument does not have is undefined.
+        let cols = args.cols.min(x.cols);
         let mut acc = [T::Wide::ZERO; WIDTH];
-        for start in (0..args.cols).step_by(WIDTH) {
-            let width = WIDTH.min(args.cols - start);
+        for start in (0..cols).step_by(WIDTH) {
+            let width = WIDTH.min(cols - start);
             let acc = &mut acc[..width];
             acc.fill(F::identity());
             // SAFETY: the argument has these rows and columns, the result has one row of the region.

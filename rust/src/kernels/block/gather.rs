@@ -60,6 +60,12 @@ unsafe fn read<T: Copy + Default>(x: &Mat, row: i64, col: i64) -> T {
     x.find::<T>(row, col).map_or(T::default(), |at| unsafe { at.read_unaligned() })
 }
 
+/// The part of the region that has an index; the rest of the result is undefined.
+#[inline(always)]
+fn indexed(args: &Args<'_>, index: &Mat) -> (usize, usize) {
+    (args.rows.min(index.rows), args.cols.min(index.cols))
+}
+
 struct Cols<T, I>(PhantomData<(T, I)>);
 
 impl<T: Copy + Default, I: Index> Kernel for Cols<T, I> {
@@ -67,10 +73,11 @@ impl<T: Copy + Default, I: Index> Kernel for Cols<T, I> {
     unsafe fn run(args: &Args<'_>) {
         let [out, x, index] = [args.mats[0], args.mats[1], args.mats[2]];
         let limit = args.count(0, x.cols) as u64;
-        for row in 0..args.rows {
+        let (rows, cols) = indexed(args, &index);
+        for row in 0..rows {
             let exists = row < x.rows;
-            for col in 0..args.cols {
-                // SAFETY: the result and the index have the region, `x` the element if it passes the tests.
+            for col in 0..cols {
+                // SAFETY: the result and the index have these, `x` the element if it passes the tests.
                 unsafe {
                     let at: i64 = index.get::<I>(row, col).into();
                     // A negative index is a very large one.
@@ -88,9 +95,10 @@ impl<T: Copy + Default, I: Index> Kernel for Flat<T, I> {
     unsafe fn run(args: &Args<'_>) {
         let [out, x, index] = [args.mats[0], args.mats[1], args.mats[2]];
         let width = args.int(0);
-        for row in 0..args.rows {
-            for col in 0..args.cols {
-                // SAFETY: the result and the index have the region.
+        let (rows, cols) = indexed(args, &index);
+        for row in 0..rows {
+            for col in 0..cols {
+                // SAFETY: the result and the index have these.
                 unsafe {
                     let at: i64 = index.get::<I>(row, col).into();
                     let value = if at < 0 || width <= 0 { T::default() } else { read(&x, at / width, at % width) };
@@ -107,9 +115,10 @@ impl<T: Copy + Default, I: Index> Kernel for Tensor<T, I> {
     unsafe fn run(args: &Args<'_>) {
         let [out, index] = [args.mats[0], args.mats[1]];
         let tensor = args.tensor.expect("a gather from a tensor has one");
-        for row in 0..args.rows {
-            for col in 0..args.cols {
-                // SAFETY: the result and the index have the region; `find` gives elements that exist.
+        let (rows, cols) = indexed(args, &index);
+        for row in 0..rows {
+            for col in 0..cols {
+                // SAFETY: the result and the index have these; `find` gives elements that exist.
                 unsafe {
                     let found = tensor.find::<T>(index.get::<I>(row, col).into());
                     out.set(row, col, found.map_or(T::default(), |at| at.read_unaligned()));

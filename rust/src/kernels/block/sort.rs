@@ -160,6 +160,9 @@ struct MergeSort<V>(PhantomData<V>);
 impl<V: Value> Kernel for MergeSort<V> {
     unsafe fn run(args: &Args<'_>) {
         let [out, x] = [args.mats[0], args.mats[1]];
+        if args.rows == 0 || x.rows == 0 {
+            return;
+        }
         let cols = args.count(1, x.cols.min(args.cols));
         let run = records::<V>(args.count(0, cols));
         let groups = if run == 0 { 0 } else { records::<V>(cols) / (4 * run) };

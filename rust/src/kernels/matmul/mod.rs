@@ -41,6 +41,9 @@ use super::isa::Isa;
 use crate::dtype::DType;
 use tile::{Kernels, Out};
 
+/// Up to this many rows a right operand in place is read at the speed of memory.
+const STREAM_ROWS: usize = 4;
+
 /// A kind of product, resolved for one instruction set.
 #[derive(Clone, Copy)]
 pub struct MatMul {
@@ -115,6 +118,12 @@ impl MatMul {
         let groups =
             part.k_start.is_multiple_of(packed.k_group) && (end == part.k_total || end.is_multiple_of(packed.k_group));
         part.n_start.is_multiple_of(packed.nr) && end <= part.k_total && (whole || (groups && !sums))
+    }
+
+    /// Whether a product of `m` rows is quicker from a packed operand. A few rows read the operand once and as fast as
+    /// memory gives it, wherever it lies.
+    pub fn gains_from_packing(&self, m: usize) -> bool {
+        self.spec.b_trans || m > STREAM_ROWS
     }
 
     /// Packs a right operand, so that products with it need not.

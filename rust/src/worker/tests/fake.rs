@@ -49,7 +49,14 @@ impl Fake {
     }
 
     pub fn open_with(self, capacity: u64, poison: bool) -> Arc<Worker> {
-        Worker::open(WorkerConfig { name: Some("w".into()), device: Box::new(self), capacity, poison }).unwrap()
+        Worker::open(WorkerConfig {
+            name: Some("w".into()),
+            device: Box::new(self),
+            capacity,
+            poison,
+            packed_share: 0.5,
+        })
+        .unwrap()
     }
 }
 

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 #[test]
 fn a_capacity_of_zero_is_refused() {
-    let config = WorkerConfig { name: None, device: Box::new(Fake::adding()), capacity: 0, poison: false };
+    let config =
+        WorkerConfig { name: None, device: Box::new(Fake::adding()), capacity: 0, poison: false, packed_share: 0.5 };
     let error = Worker::open(config).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Value);
     assert!(error.to_string().contains("RunConfig(device_memory=...)"), "{error}");

@@ -105,9 +105,7 @@ impl Entry<'_> {
                 core.look_around()?;
             }
             step = task.steps;
-            if let Some(kernel) = task.kernel {
-                self.task_ended(kernel, begin, invocation);
-            }
+            self.task_ended(task.kernel, begin, invocation);
         }
         Ok(())
     }
@@ -135,15 +133,12 @@ impl Entry<'_> {
         let pace = &core.context.paces[kernel as usize];
         let measured = pace.varies();
         let begin = if invocation != 0 || measured { trace::now() } else { 0 };
-        if let Some(replay) = &mut core.recording {
-            replay.task_begins();
-        }
         let mut frame = core.take_frame(kernel);
         let mut result = Ok(());
         for block in 0..blocks {
             bind(code, &mut frame, args, caller);
             frame.block = [block, blocks];
-            result = core.code(Some(kernel), code, &mut frame, &mut Kernel);
+            result = core.code(kernel, code, &mut frame, &mut Kernel);
             if result.is_err() {
                 break;
             }

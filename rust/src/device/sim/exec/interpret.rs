@@ -7,6 +7,7 @@
 use super::access::{element, read_element, write_element};
 use super::frame::{Frame, View};
 use super::pace::Pace;
+use super::packed::Packed;
 use super::poll::Poller;
 use super::replay::{Replay, StepId};
 use super::step::Bounced;
@@ -53,6 +54,8 @@ pub(super) struct Context<'a> {
     pub poller: &'a Poller<'a>,
     /// How long a block of each kernel takes.
     pub paces: &'a [Pace],
+    /// Right operands that were packed before.
+    pub packed: &'a [Packed],
     /// The arguments of the launch.
     pub tensors: &'a [TensorArg],
     /// One lane for each core; each core uses its own, and the parts of a step that of the core that runs them.
@@ -163,14 +166,8 @@ impl<'a> Core<'a> {
         self.lane().frames[kernel as usize] = frame;
     }
 
-    /// Runs `code`, which is that of `kernel` or of the entry.
-    pub fn code<H: Host>(
-        &mut self,
-        kernel: Option<u32>,
-        code: &Code,
-        frame: &mut Frame,
-        host: &mut H,
-    ) -> Result<(), Stop> {
+    /// Runs `code`, which is that of `kernel` or, with [`super::ENTRY`], of the entry.
+    pub fn code<H: Host>(&mut self, kernel: u32, code: &Code, frame: &mut Frame, host: &mut H) -> Result<(), Stop> {
         let mut pc = 0;
         while let Some(inst) = code.insts.get(pc) {
             pc += 1;

@@ -12,6 +12,7 @@ mod entry;
 mod frame;
 mod interpret;
 mod pace;
+mod packed;
 mod poll;
 mod probe;
 mod replay;
@@ -22,7 +23,7 @@ mod wave;
 use super::code::{Code, Param};
 use super::lower::Lowered;
 use super::pool::CorePool;
-use crate::device::{DeviceError, Launch, TensorArg};
+use crate::device::{DeviceError, Launch, Packable, TensorArg};
 use crate::program::Loc;
 use crate::trace::{self, Name, Record, Track, names};
 use entry::Entry;
@@ -30,9 +31,13 @@ pub(super) use entry::Waits;
 use frame::Frame;
 use interpret::{Context, Core, Lane};
 pub(super) use pace::Pace;
+use packed::Packed;
 use poll::Poller;
 use replay::Replay;
 use wave::Wave;
+
+/// Stands for the number of a kernel.
+const ENTRY: u32 = u32::MAX;
 
 /// What launches of one executable use again and again.
 pub(super) struct State {
@@ -40,12 +45,14 @@ pub(super) struct State {
     lanes: Vec<Lane>,
     wave: Wave,
     paces: Vec<Pace>,
+    packed: Vec<Packed>,
     replay: Replay,
 }
 
 impl State {
-    /// For `cores` cores, of which `task_cores` run tasks. `paces` are of the kernels.
-    pub fn new(lowered: &Lowered, cores: usize, task_cores: usize, paces: Vec<Pace>) -> Self {
+    /// For `cores` cores, of which `task_cores` run tasks. `paces` are of the kernels; with a `seed`, tasks that wait
+    /// together run in a random order.
+    pub fn new(lowered: &Lowered, cores: usize, task_cores: usize, paces: Vec<Pace>, seed: Option<u64>) -> Self {
         let codes = || lowered.kernels.iter();
         let most_mems = codes().map(|code| code.max_mems).max().unwrap_or(0);
         let most_scalars = codes().map(|code| code.max_scalars).max().unwrap_or(0);
@@ -62,8 +69,9 @@ impl State {
         Self {
             entry: Frame::new(&lowered.entry),
             lanes: (0..cores).map(lane).collect(),
-            wave: Wave::default(),
+            wave: Wave::new(seed),
             paces,
+            packed: Vec::new(),
             replay: Replay::new(lowered),
         }
     }
@@ -139,6 +147,7 @@ impl ScratchPlan {
 pub(super) unsafe fn launch(
     lowered: &Lowered,
     state: &mut State,
+    packable: &[Packable],
     plan: ScratchPlan,
     pool: &CorePool,
     waits: Waits,
@@ -146,7 +155,8 @@ pub(super) unsafe fn launch(
     files: &[String],
     name: &str,
 ) -> Result<(), DeviceError> {
-    let State { entry: frame, lanes, wave, paces, replay } = state;
+    let State { entry: frame, lanes, wave, paces, packed, replay } = state;
+    Packed::list(packed, packable, launch.tensors, launch.packed);
     for (core, lane) in lanes.iter_mut().enumerate() {
         lane.tiles = launch.scratch.wrapping_add(plan.tiles as usize * core.min(plan.task_cores - 1));
         let steps = plan.tiles * plan.task_cores as u64 + plan.per_core * core as u64;
@@ -163,6 +173,7 @@ pub(super) unsafe fn launch(
         pool,
         poller: &poller,
         paces,
+        packed,
         tensors: launch.tensors,
         lanes: lanes.as_mut_ptr(),
         invocation: if traced { launch.invocation } else { 0 },
@@ -174,7 +185,7 @@ pub(super) unsafe fn launch(
     } else {
         bind(&lowered.entry, frame, launch.tensors, launch.scalars);
         core.recording = record.then_some(replay);
-        let result = core.code(None, &lowered.entry, frame, host).and_then(|()| host.wave.run(core));
+        let result = core.code(ENTRY, &lowered.entry, frame, host).and_then(|()| host.wave.run(core));
         if let (Ok(()), Some(replay)) = (&result, core.recording.take()) {
             replay.complete(lowered, launch.tensors);
         }

@@ -127,7 +127,7 @@ impl<'a> Probe<'a> {
     ) -> Sight {
         regions.clear();
         let code = &core.context.lowered.kernels[kernel as usize];
-        match core.code(Some(kernel), code, frame, &mut Self { regions, pending, rounds: 0 }) {
+        match core.code(kernel, code, frame, &mut Self { regions, pending, rounds: 0 }) {
             Ok(()) => Sight::Clear,
             Err(Stop::Pending) => Sight::Pending,
             // A fault comes again, in its turn, when the task runs.

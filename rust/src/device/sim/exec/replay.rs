@@ -41,11 +41,10 @@ enum Progress {
     Unfit,
 }
 
-/// Steps that belong together in the trace.
+/// A kernel that the entry launched.
 #[derive(Clone, Copy)]
 pub(super) struct Task {
-    /// Which kernel; `None` between the tasks of the entry.
-    pub kernel: Option<u32>,
+    pub kernel: u32,
     /// The end of its steps.
     pub steps: usize,
 }
@@ -63,18 +62,16 @@ pub(super) struct Taken {
     pub scalars: usize,
 }
 
-/// A step of a program.
+/// A step of a kernel. The entry has none.
 #[derive(Clone, Copy)]
 pub(super) struct StepId {
-    /// The kernel whose code it is in; `None` for the entry.
-    pub kernel: Option<u32>,
+    pub kernel: u32,
     pub step: u32,
 }
 
 impl StepId {
     pub fn of(self, lowered: &Lowered) -> &Step {
-        let code = self.kernel.map_or(&lowered.entry, |kernel| &lowered.kernels[kernel as usize]);
-        &code.steps[self.step as usize]
+        &lowered.kernels[self.kernel as usize].steps[self.step as usize]
     }
 }
 
@@ -144,19 +141,12 @@ impl Replay {
         self.progress = Progress::Unfit;
     }
 
-    /// The steps until the next end of a task are its steps; those before it are of no task.
-    pub fn task_begins(&mut self) {
-        let steps = self.steps.len();
-        if self.tasks.last().map_or(0, |task| task.steps) != steps {
-            self.tasks.push(Task { kernel: None, steps });
-        }
-    }
-
+    /// The steps since the end of the last task were those of `kernel`.
     pub fn task_ends(&mut self, kernel: u32) {
-        if self.tasks.len() >= MAX_STEPS {
+        if self.tasks.len() == MAX_STEPS {
             return self.give_up();
         }
-        self.tasks.push(Task { kernel: Some(kernel), steps: self.steps.len() });
+        self.tasks.push(Task { kernel, steps: self.steps.len() });
     }
 
     /// Adds a step. `views` are those of the function that takes it, `args` and `scalars` its operands as evaluated.
@@ -194,7 +184,6 @@ impl Replay {
         if self.progress != Progress::Recording {
             return;
         }
-        self.task_begins();
         self.progress = Progress::Complete;
         self.coverage.begin(tensors);
         let mut first = 0;

@@ -4,11 +4,12 @@
 use super::access::{BoxMem, WindowMem, plain_matrix};
 use super::frame::Frame;
 use super::interpret::{Context, Core, Lane};
+use super::packed::Packed;
 use super::replay::{Replay, StepId, Taken, product_operands};
 use crate::device::sim::code::{ChainStep, MatMulStep, Mem, MemUse, Step};
 use crate::device::sim::lower::lane_bits;
 use crate::kernels::chain::{ChainRun, MemArg};
-use crate::kernels::matmul::{MatMulArgs, MatMut, MatRef, Rhs};
+use crate::kernels::matmul::{MatMulArgs, MatMut, MatRef, PackedRef, Rhs};
 use crate::program::Operand;
 
 /// Work of one part in picoseconds: well above a hand-off (0.3 us hot, 10-29 us cold), well below the time between two
@@ -244,13 +245,14 @@ impl<'a> Crew<'a> {
         let parts = self.parts(work, blocks);
         let sizes = [&step.a, &step.b, &step.c, step.acc.as_ref().unwrap_or(&step.c)];
         let sizes = sizes.map(|operand| operand.dtype.size() as isize);
-        let addresses = Shared(mems);
+        let right = Packed::find(context.packed, kernel, (mems[1].data, mems[1].row_stride), [m, n, k]);
+        let addresses = Shared((mems, right));
         let poller = context.poller;
         let part = |part: usize, core: usize| {
             if if core == 0 { poller.poll() } else { poller.stopped() } {
                 return;
             }
-            let mems = *addresses.get();
+            let (mems, right) = *addresses.get();
             let first = (blocks * part as u64 / parts * grain).min(length) as isize;
             let last = (blocks * (part as u64 + 1) / parts * grain).min(length) as isize;
             let (row, col) = if by_rows { (first, 0) } else { (0, first) };
@@ -266,7 +268,10 @@ impl<'a> Crew<'a> {
                 n: if by_rows { n as usize } else { (last - first) as usize },
                 k: k as usize,
                 a: place(0, row, 0),
-                b: Rhs::Plain(place(1, 0, col)),
+                b: match right {
+                    Some(part) => Rhs::Packed(PackedRef { n_start: part.n_start + col as usize, ..part }),
+                    None => Rhs::Plain(place(1, 0, col)),
+                },
                 c: MatMut { data: target.data.cast_mut(), row_stride: target.row_stride },
                 acc: step.acc.as_ref().map(|_| place(3, row, col)),
                 bias: None,

@@ -85,7 +85,7 @@ pub(super) fn matrix(rows: usize, cols: usize, value: impl Fn(usize, usize) -> f
     Matrix { dtype: DType::F32, rows, cols, data }
 }
 
-fn value(matrix: &Matrix, row: usize, col: usize) -> f32 {
+pub(super) fn value(matrix: &Matrix, row: usize, col: usize) -> f32 {
     f32::from_bits(matrix.data[row * matrix.cols + col].unwrap() as u32)
 }
 
@@ -169,6 +169,32 @@ fn every_block_runs_once_and_no_blocks_are_no_work() {
         run(&program, &mut memory).unwrap();
         let done = (0..4).filter(|&row| value(&memory[0], row, 0) == 1.0).count();
         assert_eq!(done, blocks as usize);
+    }
+}
+
+#[test]
+fn a_tensor_counts_as_overwritten_where_blocks_write_all_of_it_and_read_nothing() {
+    let at_block = |shift| {
+        let row = Operand::Var(0);
+        vec![
+            stmt(StmtKind::Scalar { dst: 0, op: ScalarOp::BlockIdx, args: vec![] }),
+            stmt(StmtKind::Scalar { dst: 0, op: ScalarOp::Mul, args: vec![row, int(shift)] }),
+            load(0, 0, [row, ZERO], ONE, int(3)),
+            store(0, 1, [row, ZERO], ONE, int(3)),
+        ]
+    };
+    for (blocks, shift, whole) in [(4, 1, true), (3, 1, false), (4, 0, false)] {
+        let kernel = kernel(2, &[(1, 3)], at_block(shift));
+        let program = program(&[(4, 3); 2], 0, vec![launch(&[0, 1], int(blocks))], kernel);
+        let mut executable = SimDevice::new(1, Isa::detect()).compile(&program).unwrap();
+        let mut tensors = Guarded::new(&[matrix(4, 3, |_, _| 1.0), matrix(4, 3, |_, _| 0.0)]);
+        for repeats in [false, true, true] {
+            assert!(!executable.overwrites(0), "it is read");
+            execute(executable.as_mut(), &mut tensors, &[], repeats, &mut || true).unwrap();
+        }
+        assert_eq!(executable.overwrites(1), whole, "{blocks} blocks, {shift} rows apart");
+        execute(executable.as_mut(), &mut tensors, &[], false, &mut || true).unwrap();
+        assert!(!executable.overwrites(1), "other extents or scalars may write less");
     }
 }
 

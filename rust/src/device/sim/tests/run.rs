@@ -65,7 +65,8 @@ pub fn execute(
     let mut heap = Heap::default();
     let scratch = heap.reserve(executable.scratch_bytes())?;
     let args = tensors.args();
-    let launch = Launch { tensors: &args, scalars, repeats, scratch, workspace: &mut heap, poll, invocation: 1 };
+    let launch =
+        Launch { tensors: &args, scalars, repeats, packed: &[], scratch, workspace: &mut heap, poll, invocation: 1 };
     // SAFETY: the arguments match the parameters: the tests pass what the program declares.
     unsafe { executable.launch(launch) }
 }
@@ -109,7 +110,13 @@ pub fn run_with(
             bytes.chunks_exact(matrix.dtype.size()).map(|bytes| Some(from_bytes(bytes, matrix.dtype))).collect()
         };
         let results: Vec<_> = results.iter().map(elements).collect();
-        assert!(results.iter().all(|result| *result == results[0]), "launches differ in tensor {index}");
+        for (launch, result) in results.iter().enumerate() {
+            let differs = result.iter().zip(&results[0]).position(|(a, b)| a != b);
+            if let Some(at) = differs {
+                let (got, first) = (result[at], results[0][at]);
+                panic!("launch {launch} differs in tensor {index} at element {at}: {got:x?}, first {first:x?}");
+            }
+        }
         matrix.data = results[0].clone();
     }
     Ok(())

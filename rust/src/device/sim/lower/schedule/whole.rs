@@ -35,7 +35,9 @@ impl Scheduler<'_> {
             if whole || matches!(self.graph.nodes[input].op, NodeOp::Fill) {
                 self.in_memory(input, pos)?;
             }
-            mems.push(self.argument(input, Extent::FULL, pos)?);
+            let value = &self.graph.nodes[input];
+            let (region, bound) = (value.region, [value.rows, value.cols]);
+            mems.push(self.argument(input, Extent::FULL, (region, bound), pos)?);
         }
         if !node.is_effect() {
             let home = place.unwrap_or_else(|| self.pick_home(id, pos, None));
@@ -77,7 +79,17 @@ impl Scheduler<'_> {
             let reduces = matches!(node.op, NodeOp::RowReduce(_));
             let rows = value.rows > 1 || node.rows == 1;
             let extent = Extent { rows, cols: reduces || value.cols > 1 || node.cols == 1 };
-            mems.push(self.argument(input, extent, pos)?);
+            // All that the operation reads must be there, also what its argument's own region leaves undefined.
+            let (mut region, mut bound) = (node.region, [node.rows, node.cols]);
+            if let (true, Some(cols)) = (reduces, node.scalar()) {
+                (region[1], bound[1]) = (cols, value.cols);
+            }
+            for (axis, spans) in [extent.rows, extent.cols].into_iter().enumerate() {
+                if !spans {
+                    (region[axis], bound[axis]) = (Operand::Int(1), 1);
+                }
+            }
+            mems.push(self.argument(input, extent, (region, bound), pos)?);
         }
         let mut scalars = Vec::new();
         match (&node.op, node.scalar()) {
@@ -102,8 +114,8 @@ impl Scheduler<'_> {
         self.flush(pos)?;
         let node = &self.graph.nodes[id];
         self.reachable(node.inputs[0], node, pos)?;
-        let source = self.argument(node.inputs[0], Extent::FULL, pos)?;
         let bound = [node.rows, node.cols];
+        let source = self.argument(node.inputs[0], Extent::FULL, (node.region, bound), pos)?;
         let target = self.result(Mem::Box(spec.clone()), node.dtype, node.region, bound);
         self.push_block(BlockOp::Copy, vec![target, source], vec![], None, node.region, bound, node.at)
     }
@@ -129,8 +141,15 @@ impl Scheduler<'_> {
         self.push_block(BlockOp::Copy, vec![target, source], vec![], None, region, bound, at)
     }
 
-    /// An argument: a waiting load, window or fill as it is, else scratch memory.
-    fn argument(&mut self, id: NodeId, extent: Extent, pos: usize) -> Result<BlockMem, DeviceError> {
+    /// An argument of which the region in `part` is used, at most its bound: a waiting load, window or fill as it is, else
+    /// scratch memory.
+    fn argument(
+        &mut self,
+        id: NodeId,
+        extent: Extent,
+        part: ([Operand; 2], [u32; 2]),
+        pos: usize,
+    ) -> Result<BlockMem, DeviceError> {
         let node = &self.graph.nodes[id];
         if self.places[id].is_none() {
             match node.op {
@@ -143,8 +162,8 @@ impl Scheduler<'_> {
             Outside::Fill(value) => BlockMem::Scalar(ScalarUse { value, dtype: node.dtype }),
             Outside::Mem(mem) => BlockMem::Mem {
                 mem: MemUse { mem, dtype: node.dtype, extent, write: false },
-                span: node.region,
-                bound: [node.rows, node.cols],
+                span: part.0,
+                bound: part.1,
             },
         })
     }
