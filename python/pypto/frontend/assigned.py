@@ -4,6 +4,20 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from typing import Final
+
+LANES: Final = (0, 1)
+"""The vector lanes of a core."""
+
+
+def lane_name(name: str, lane: int) -> str:
+    """What a name that a `pl.split_aiv` region assigns is called in one lane; no name of the source has a space."""
+    return f"{name} lane {lane}"
+
+
+def _is_region(node: ast.For) -> bool:
+    func = node.iter.func if isinstance(node.iter, ast.Call) else None
+    return isinstance(func, ast.Attribute) and func.attr == "split_aiv"
 
 
 def assigned_names(body: Iterable[ast.stmt], boxes: bool = True) -> list[str]:
@@ -17,6 +31,10 @@ def assigned_names(body: Iterable[ast.stmt], boxes: bool = True) -> list[str]:
     stack.extend(reversed(list(body)))
     while stack:
         node = stack.pop()
+        if isinstance(node, ast.For) and _is_region(node):
+            for name in assigned_names(node.body, boxes):
+                found.update(dict.fromkeys((name, *(lane_name(name, lane) for lane in LANES))))
+            continue
         if isinstance(node, ast.Name):
             if isinstance(node.ctx, ast.Store):
                 found[node.id] = None

@@ -35,7 +35,7 @@ class Frame:
     `where` says in which block a name was last assigned; `baked` names the scalar parameters whose value was fixed;
     `conditional` counts the branches and loops around the current statement; `result` is what `return` gave, `returned`
     the statement. `unsure` holds names whose value is missing on some path, with the place that may be skipped;
-    `seen` what a name last got anywhere in the function.
+    `seen` what a name last got anywhere in the function; `lanes` names that have a value in each vector lane.
     """
 
     source: Source
@@ -50,6 +50,7 @@ class Frame:
     conditional: int = 0
     unsure: dict[str, tuple[Value, Loc]] = field(default_factory=dict)
     seen: dict[str, Value] = field(default_factory=dict)
+    lanes: set[str] = field(default_factory=set)
 
 
 class Builder:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from pypto.frontend import invoke, scalars, tasks, views
+from pypto.frontend import invoke, lanes, scalars, tasks, views
 from pypto.frontend.builder import Builder, usable
 from pypto.frontend.rules import RULES
 from pypto.frontend.values import BoundMethod, PyValue, Value, Window, describe, is_scalar
@@ -79,6 +79,8 @@ class Calls:
         if isinstance(callee, BoundMethod):
             return self._method(callee, node)
         if isinstance(callee, PyValue):
+            if isinstance(callee.obj, lanes.LaneCall):
+                return lanes.call_lane(self.reader, callee.obj, node)
             mark = getattr(callee.obj, MARK, None)
             if isinstance(mark, Form):
                 return self.operation(mark, node)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from pypto.frontend import scalars, scopes, views
+from pypto.frontend import lanes, scalars, scopes, views
 from pypto.frontend.assigned import assigned_names
 from pypto.frontend.builder import usable
 from pypto.frontend.regions import LoopState
@@ -52,6 +52,8 @@ def read_for(reader: Reader, node: ast.For) -> None:
         _unrolled(reader, node, call)
     elif kind == "spmd":
         scopes.read_spmd_loop(reader, node, call)
+    elif kind == "split_aiv":
+        lanes.read_region(reader, node, call)
     elif kind == "while_":
         _while_carried(reader, node, call)
     else:

@@ -258,8 +258,9 @@ class Regions:
         is at least one round.
         """
         builder = self.builder
-        before = dict(builder.frame.names)
         assigned = assigned_names(node.body)
+        self._share_with_lanes(assigned)
+        before = dict(builder.frame.names)
         names = [
             name
             for name in dict.fromkeys([*assigned, *(carried or ())])
@@ -296,6 +297,15 @@ class Regions:
                 if name not in before:
                     self._may_be_skipped(name, node)
         return state, block
+
+    def _share_with_lanes(self, assigned: list[str]) -> None:
+        """Names that vector lanes assign in a loop have a value in each lane from the start."""
+        frame = self.builder.frame
+        for name in assigned:
+            base, _, lane = name.rpartition(" lane ")
+            if lane and base in frame.names and (base not in frame.lanes or name not in frame.names):
+                self.builder.bind(name, frame.names[base])
+        frame.lanes.update(base for name in assigned if (base := name.rpartition(" lane ")[0]) in frame.names)
 
     def look_back(self, node: ast.Name) -> None:
         """A name without a value: an earlier round of a loop around may have assigned it. Returns if none can have."""

@@ -144,6 +144,7 @@ class Statements:
         """
         builder = self.builder
         builder.frame.seen[name] = value
+        builder.frame.lanes.discard(name)
         where, builder.frame.where[name] = builder.frame.where.get(name), builder.block
         old = builder.frame.names.get(name)
         if old is None or (where is not builder.block and name not in builder.homes) or same_type(old, value):

@@ -91,7 +91,25 @@ def update_element(call: BoundCall) -> Value:
     return array
 
 
+def lane_index(call: BoundCall) -> Value:
+    """`get_subblock_idx()` outside `pl.split_aiv`, where one lane does everything."""
+    in_kernel(call)
+    return index(0)
+
+
+def lane_only(call: BoundCall) -> Value:
+    """`aiv_shard(x)` and `aic_gather(x)` outside a region; inside one they never get here."""
+    call.builder.fail(
+        "syntax",
+        f"{call.form.spelling} outside pl.split_aiv",
+        call.node,
+        "put it into for lane in pl.split_aiv(2, mode=pl.SplitMode.UP_DOWN):",
+    )
+
+
 RULES: dict[str, Rule] = {
+    "lane_index": lane_index,
+    "lane_only": lane_only,
     "syncall": syncall,
     "task_id": task_id,
     "clusters": clusters,
