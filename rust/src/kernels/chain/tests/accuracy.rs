@@ -3,8 +3,10 @@
 use super::*;
 use crate::kernels::chain::{Dst, Src, UnaryFn};
 
+type Exact = fn(f64) -> f64;
+
 /// The functions with what they should be in binary64, whose own error is a 2^-28th of what is measured.
-const FUNCTIONS: [(UnaryFn, fn(f64) -> f64); 5] = [
+const FUNCTIONS: [(UnaryFn, Exact); 5] = [
     (UnaryFn::ExpF, f64::exp),
     (UnaryFn::LogF, f64::ln),
     (UnaryFn::SinF, f64::sin),
@@ -44,7 +46,7 @@ fn error(exact: f64, result: f32) -> f64 {
 }
 
 /// The largest error over these numbers, and where it is.
-fn largest_error(results: &[f32], inputs: &[f32], exact: fn(f64) -> f64) -> (f64, f32) {
+fn largest_error(results: &[f32], inputs: &[f32], exact: Exact) -> (f64, f32) {
     let errors = inputs.iter().zip(results).map(|(&x, &y)| (error(exact(f64::from(x)), y), x));
     errors.fold((0.0, 0.0), |worst, other| if other.0 > worst.0 { other } else { worst })
 }
@@ -65,8 +67,8 @@ fn sample() -> Vec<f32> {
         1.0,
         f32::MIN_POSITIVE,
         // sin and cos: multiples of pi/2, the end of the vectors' reach, numbers very close to a multiple.
-        1.570_796_4,
-        3.141_592_7,
+        std::f32::consts::FRAC_PI_2,
+        std::f32::consts::PI,
         355.0,
         32_768.0,
         103_993.0,
