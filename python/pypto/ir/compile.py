@@ -16,7 +16,7 @@ from pypto.ir.lower import lower
 from pypto.ir.nodes import Program
 from pypto.ir.param_info import Metadata, ParamDirection, ParamInfo
 from pypto.ir.pass_manager import OptimizationStrategy, RuntimeKind, VerificationLevel
-from pypto.ir.passes import check_outputs, outline, split_phases, wrap_kernel_entry
+from pypto.ir.passes import check_on_chip, check_outputs, outline, split_phases, wrap_kernel_entry
 from pypto.ir.platforms import BackendType, backend_of, simulator_of
 from pypto.ir.run_script import write_run_script
 from pypto.ir.verifier import verify
@@ -44,6 +44,7 @@ def compile(
     emit_source_loc: bool | None = None,
     dump_ptoas_passes: bool = False,
     runtime: Any = None,
+    strict_memory: bool = False,
 ) -> CompiledProgram:
     """Compiles a `@pl.program` (or a `@pl.jit` function whose annotations are complete) for a platform.
 
@@ -51,7 +52,9 @@ def compile(
     meant. `output_dir` defaults to a fresh directory below `PYPTO_PROG_BUILD_DIR` or `./build_output`. The arguments
     that steer code generation for the real chip are accepted and have nothing to steer on the simulated one;
     `VerificationLevel.NONE` skips the check of the IR. A program with several entries gives a compiled program of which
-    `compiled["name"]` is one entry. `runtime` is the kind of runtime to build for (a `RuntimeKind` or its value).
+    `compiled["name"]` is one entry. `runtime` is the kind of runtime to build for (a `RuntimeKind` or its value). A
+    kernel that keeps more on chip than the real chip has room for is warned of (`OnChipMemoryWarning`), with
+    `strict_memory` it is refused; `report/perf_hints.log` lists such kernels.
     """
     kind = _runtime_kind(runtime)
     if isinstance(program, Program):
@@ -70,12 +73,13 @@ def compile(
         verification_level = environment.choice("PYPTO_VERIFY_LEVEL", VerificationLevel.__members__)
     if verification_level not in (VerificationLevel.NONE, VerificationLevel.NONE.name):
         verify(ir)
+    hints = check_on_chip(outline(ir), strict_memory)
+    directory = _directory(output_dir, ir.name)
+    _report(directory, hints)
     programs = ir.entries()
     if len(programs) < 2:
-        directory = _directory(output_dir, ir.name)
         artifacts.remove_other_kinds(directory, artifacts.SIDECAR)
         return _compile_entry(ir, directory, platform, backend, dump_passes, kind)
-    directory = _directory(output_dir, ir.name)
     entries: dict[str, CompiledProgram] = {}
     for program in programs:
         wrap_kernel_entry(program)
@@ -85,6 +89,12 @@ def compile(
     artifacts.remove_other_kinds(directory, artifacts.ENTRIES)
     artifacts.write_json(directory / artifacts.ENTRIES, list(entries))
     return CompiledProgram(ir, directory, backend_type=backend, platform=platform, entries=entries, runtime=kind)
+
+
+def _report(directory: Path, hints: list[str]) -> None:
+    report = directory / "report"
+    report.mkdir(exist_ok=True)
+    (report / "perf_hints.log").write_text("\n".join([*hints, ""]))
 
 
 def _runtime_kind(runtime: object) -> str:

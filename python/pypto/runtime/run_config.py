@@ -92,6 +92,7 @@ class RunConfig:
         distributed_config: How to run on several devices.
         analyze_auto_scopes_for_deps: Look for dependencies in automatic scopes.
         memory_planner: Which planner places tiles.
+        strict_memory: Refuse kernels that keep more on chip than the real chip has room for, instead of warning.
         dump_ptoas_passes: Write the assembler's passes.
         device_memory: Bytes of device memory of a worker; None for half of the machine's memory.
         poison: Fill new device memory with NaN patterns and guard its ends; None follows `PYPTO_POISON`.
@@ -131,6 +132,7 @@ class RunConfig:
     distributed_config: Any = None
     analyze_auto_scopes_for_deps: bool = False
     memory_planner: MemoryPlanner | None = None
+    strict_memory: bool = False
     dump_ptoas_passes: bool = False
     device_memory: int | None = None
     poison: bool | None = None
@@ -152,6 +154,7 @@ class RunConfig:
         settings.check_share("packed_weights", self.packed_weights)
         settings.check_seed("schedule_seed", self.schedule_seed)
         settings.check_instance("poison", self.poison, bool, "True, False")
+        settings.check_instance("strict_memory", self.strict_memory, bool, "True, False")
 
     def _check_compiling(self) -> None:
         from pypto import ir

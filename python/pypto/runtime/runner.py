@@ -203,6 +203,7 @@ def _compile(program: Any, tensors: Sequence[Any], config: RunConfig) -> Compile
         disabled_diagnostics=config.disabled_diagnostics,
         memory_planner=config.memory_planner,
         profiling=config.compile_profiling,
+        strict_memory=config.strict_memory,
     )
 
 
