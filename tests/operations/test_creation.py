@@ -122,6 +122,7 @@ def hints(x: pl.Tensor, out: pl.Out[pl.Tensor]):
     pl.prefetch.wait(event, pl.prefetch.session(context))
     pl.system.sync_set(0, pipe=pl.PipeType.MTE2)
     pl.system.sync_wait(0, pipe=pl.PipeType.V)
+    pl.system.set_ffts(x)
     pl.system.cacheinvalid(x, [4, 8], [0, 0])
     out = pl.store(pl.load(x, [0, 0], [4, 8]), [0, 0], out)
 
