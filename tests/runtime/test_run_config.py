@@ -154,6 +154,8 @@ REFUSED: dict[str, tuple[object, type[Exception], str]] = {
     "analyze_auto_scopes_for_deps": ("x", TypeError, "analyze_auto_scopes_for_deps must be True or False, got 'x'"),
     "memory_planner": ("PYPTO", TypeError, "memory_planner must be a MemoryPlanner or None, got 'PYPTO'"),
     "dump_ptoas_passes": ("x", TypeError, "dump_ptoas_passes must be True or False, got 'x'"),
+    "packed_weights": (1.5, ValueError, r"packed_weights must be True, False or a share from 0 to 1, got 1\.5"),
+    "schedule_seed": (-1, ValueError, r"schedule_seed must be an int from 0 to 2\*\*64 - 1 or None, got -1"),
     "poison": (1, TypeError, "poison must be True, False or None, got 1"),
 }
 

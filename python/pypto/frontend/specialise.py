@@ -74,6 +74,7 @@ def _compile(function: JITFunction, plan: Plan, given: list[Any], key: Any, conf
         output_dir=getattr(config, "save_kernels_dir", None),
         dump_passes=bool(getattr(config, "dump_passes", False)),
         platform=getattr(config, "platform", None),
+        strict_memory=bool(getattr(config, "strict_memory", False)),
     )
     function._cache.setdefault(key, []).append(Entry(captures, compiled))
     return compiled

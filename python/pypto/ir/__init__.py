@@ -28,6 +28,7 @@ from pypto.ir.pass_manager import (
     RuntimeKind,
     VerificationLevel,
 )
+from pypto.ir.passes import OnChipMemoryWarning
 from pypto.ir.platforms import BackendType
 from pypto.ir.printer import python_print
 from pypto.ir.text import deserialize, serialize
@@ -58,6 +59,7 @@ __all__ = [
     "KernelValueError",
     "Loc",
     "MemoryPlanner",
+    "OnChipMemoryWarning",
     "OptimizationStrategy",
     "ParamDirection",
     "ParamInfo",

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from pypto import failures
 from pypto.ir import artifacts, kernel_config
 from pypto.ir.compiled_program import CompiledProgram
 from pypto.ir.diagnostics import error_for
@@ -15,7 +16,7 @@ from pypto.ir.lower import lower
 from pypto.ir.nodes import Program
 from pypto.ir.param_info import Metadata, ParamDirection, ParamInfo
 from pypto.ir.pass_manager import OptimizationStrategy, RuntimeKind, VerificationLevel
-from pypto.ir.passes import check_outputs, outline, split_phases, wrap_kernel_entry
+from pypto.ir.passes import check_on_chip, check_outputs, outline, split_phases, wrap_kernel_entry
 from pypto.ir.platforms import BackendType, backend_of, simulator_of
 from pypto.ir.verifier import verify
 from pypto.language.dtypes import DataType
@@ -42,6 +43,7 @@ def compile(
     emit_source_loc: bool | None = None,
     dump_ptoas_passes: bool = False,
     runtime: Any = None,
+    strict_memory: bool = False,
 ) -> CompiledProgram:
     """Compiles a `@pl.program` (or a `@pl.jit` function whose annotations are complete) for a platform.
 
@@ -49,7 +51,9 @@ def compile(
     meant. `output_dir` defaults to a fresh directory below `PYPTO_PROG_BUILD_DIR` or `./build_output`. The arguments
     that steer code generation for the real chip are accepted and have nothing to steer on the simulated one;
     `VerificationLevel.NONE` skips the check of the IR. A program with several entries gives a compiled program of which
-    `compiled["name"]` is one entry. `runtime` is the kind of runtime to build for (a `RuntimeKind` or its value).
+    `compiled["name"]` is one entry. `runtime` is the kind of runtime to build for (a `RuntimeKind` or its value). A
+    kernel that keeps more on chip than the real chip has room for is warned of (`OnChipMemoryWarning`), with
+    `strict_memory` it is refused; `report/perf_hints.log` lists such kernels.
     """
     kind = _runtime_kind(runtime)
     if isinstance(program, Program):
@@ -57,7 +61,7 @@ def compile(
     elif callable(getattr(program, "lower", None)):
         ir = program.lower()
     else:
-        raise TypeError(f"ir.compile takes a @pl.program class or a @pl.jit function, got {program!r}")
+        raise failures.NOT_A_PROGRAM(f"ir.compile takes a @pl.program class or a @pl.jit function, got {program!r}")
     if platform is None:
         platform = simulator_of(backend_type)
     backend = backend_of(platform)
@@ -66,12 +70,13 @@ def compile(
             raise error_for([function.attrs["unsupported"]])
     if verification_level is not VerificationLevel.NONE:
         verify(ir)
+    hints = check_on_chip(outline(ir), strict_memory)
+    directory = _directory(output_dir, ir.name)
+    _report(directory, hints)
     programs = ir.entries()
     if len(programs) < 2:
-        directory = _directory(output_dir, ir.name)
         artifacts.remove_other_kinds(directory, artifacts.SIDECAR)
         return _compile_entry(ir, directory, platform, backend, dump_passes, kind)
-    directory = _directory(output_dir, ir.name)
     entries: dict[str, CompiledProgram] = {}
     for program in programs:
         wrap_kernel_entry(program)
@@ -83,6 +88,12 @@ def compile(
     return CompiledProgram(ir, directory, backend_type=backend, platform=platform, entries=entries, runtime=kind)
 
 
+def _report(directory: Path, hints: list[str]) -> None:
+    report = directory / "report"
+    report.mkdir(exist_ok=True)
+    (report / "perf_hints.log").write_text("\n".join([*hints, ""]))
+
+
 def _runtime_kind(runtime: object) -> str:
     """The kind of runtime by its value; the usual one for `None`."""
     if runtime is None:
@@ -91,7 +102,7 @@ def _runtime_kind(runtime: object) -> str:
         return RuntimeKind(runtime).value
     except ValueError:
         known = ", ".join(repr(kind.value) for kind in RuntimeKind)
-        raise ValueError(f"runtime must be a RuntimeKind or one of {known}, got {runtime!r}") from None
+        raise failures.SETTING_VALUE(f"runtime must be a RuntimeKind or one of {known}, got {runtime!r}") from None
 
 
 def _compile_entry(

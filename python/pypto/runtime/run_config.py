@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pypto import _pypto
+from pypto import _pypto, failures
 from pypto.runtime import settings
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def check_platform(platform: object) -> None:
         ValueError: It is none of `PLATFORMS`.
     """
     if platform not in PLATFORMS:
-        raise ValueError(f"Invalid platform {platform!r}; expected one of {', '.join(PLATFORMS)}")
+        raise failures.UNKNOWN_PLATFORM(f"Invalid platform {platform!r}; expected one of {', '.join(PLATFORMS)}")
 
 
 def _default_strategy() -> OptimizationStrategy:
@@ -61,9 +61,9 @@ def _default_strategy() -> OptimizationStrategy:
 class RunConfig:
     """How to compile, open a device and launch. All fields have defaults.
 
-    `ChipWorker(config=...)` reads `platform`, `device_id`, `device_memory`, `poison`, `cores`,
-    `packed_weights` and `schedule_seed`; compiling reads the
-    fields from `strategy` on. Fields are checked when the object is made, not when one is assigned later.
+    `ChipWorker(config=...)` reads `platform`, `device_id`, `device_memory`, `poison`, `cores`, `packed_weights` and
+    `schedule_seed`; `docs/run_config.md` says who reads which of the others. Fields are checked when the object is made,
+    not when one is assigned later.
 
     Attributes:
         platform: One of `PLATFORMS`.
@@ -92,6 +92,7 @@ class RunConfig:
         distributed_config: How to run on several devices.
         analyze_auto_scopes_for_deps: Look for dependencies in automatic scopes.
         memory_planner: Which planner places tiles.
+        strict_memory: Refuse kernels that keep more on chip than the real chip has room for, instead of warning.
         dump_ptoas_passes: Write the assembler's passes.
         device_memory: Bytes of device memory of a worker; None for half of the machine's memory.
         poison: Fill new device memory with NaN patterns and guard its ends; None follows `PYPTO_POISON`.
@@ -131,6 +132,7 @@ class RunConfig:
     distributed_config: Any = None
     analyze_auto_scopes_for_deps: bool = False
     memory_planner: MemoryPlanner | None = None
+    strict_memory: bool = False
     dump_ptoas_passes: bool = False
     device_memory: int | None = None
     poison: bool | None = None
@@ -150,11 +152,9 @@ class RunConfig:
         settings.check_range("device_memory", self.device_memory, _DEVICE_MEMORY_MAX, "bytes")
         settings.check_range("cores", self.cores, _pypto.MAX_CORES, "cores")
         settings.check_share("packed_weights", self.packed_weights)
-        if self.schedule_seed is not None and not (
-            settings.is_int(self.schedule_seed) and 0 <= self.schedule_seed < 2**64
-        ):
-            raise ValueError(f"schedule_seed must be an int from 0 to 2**64 - 1 or None, got {self.schedule_seed!r}")
+        settings.check_seed("schedule_seed", self.schedule_seed)
         settings.check_instance("poison", self.poison, bool, "True, False")
+        settings.check_instance("strict_memory", self.strict_memory, bool, "True, False")
 
     def _check_compiling(self) -> None:
         from pypto import ir
@@ -164,7 +164,7 @@ class RunConfig:
         for name in ("save_kernels_dir", "golden_data_dir"):
             settings.check_path(name, getattr(self, name))
         if not isinstance(self.strategy, ir.OptimizationStrategy):
-            raise TypeError(f"strategy must be an OptimizationStrategy, got {self.strategy!r}")
+            raise failures.SETTING_TYPE(f"strategy must be an OptimizationStrategy, got {self.strategy!r}")
         settings.check_instance("diagnostic_phase", self.diagnostic_phase, ir.DiagnosticPhase, "a DiagnosticPhase")
         settings.check_instance("memory_planner", self.memory_planner, ir.MemoryPlanner, "a MemoryPlanner")
 
@@ -209,7 +209,7 @@ def _accept_deprecated_swimlane(init: Callable[..., None]) -> Callable[..., None
     def wrapped(self: RunConfig, *args: Any, **kwargs: Any) -> None:
         if "enable_l2_swimlane" in kwargs:
             if "enable_chip_swimlane" in kwargs:
-                raise ValueError("enable_l2_swimlane is an old name: pass only enable_chip_swimlane")
+                raise failures.SETTINGS_CONFLICT("enable_l2_swimlane is an old name: pass only enable_chip_swimlane")
             _warn_swimlane()
             kwargs["enable_chip_swimlane"] = kwargs.pop("enable_l2_swimlane")
         init(self, *args, **kwargs)
