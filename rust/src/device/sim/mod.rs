@@ -17,7 +17,7 @@ use crate::kernels::matmul::MatRef;
 use crate::program::{Operand, Program, verify};
 use crate::shape::Shape;
 use code::{Code, Inst, Step};
-use exec::{Pace, ScratchPlan, State, Waits};
+use exec::{Pace, Prepared, ScratchPlan, State, Waits};
 use lower::Lowered;
 use pool::CorePool;
 use std::sync::Arc;
@@ -151,8 +151,9 @@ impl Executable for SimExecutable {
 
     unsafe fn launch(&mut self, launch: Launch<'_>) -> Result<(), DeviceError> {
         let Self { lowered, state, packable, plan, pool, waits, files, name, .. } = self;
+        let prepared = Prepared { lowered, packable, plan: *plan, pool, waits: *waits, files, name };
         // SAFETY: the caller's promise; the plan is the one that `scratch_bytes` tells.
-        unsafe { exec::launch(lowered, state, packable, *plan, pool, *waits, launch, files, name) }
+        unsafe { exec::launch(&prepared, state, launch) }
     }
 }
 
