@@ -91,11 +91,11 @@ class RunConfig:
         distributed_config: How to run on several devices.
         analyze_auto_scopes_for_deps: Look for dependencies in automatic scopes.
         memory_planner: Which planner places tiles.
-        strict_memory: Refuse kernels that keep more on chip than the real chip has room for, instead of warning.
         dump_ptoas_passes: Write the assembler's passes.
         device_memory: Bytes of device memory of a worker; None for half of the machine's memory.
         poison: Fill new device memory with NaN patterns and guard its ends; None follows `PYPTO_POISON`.
         cores: Simulated cores of a worker; None for one for each processor that the process may use.
+        strict_memory: Refuse kernels that keep more on chip than the real chip has room for, instead of warning.
 
     Raises:
         TypeError: A field has the wrong type.
@@ -128,11 +128,11 @@ class RunConfig:
     distributed_config: Any = None
     analyze_auto_scopes_for_deps: bool = False
     memory_planner: MemoryPlanner | None = None
-    strict_memory: bool = False
     dump_ptoas_passes: bool = False
     device_memory: int | None = None
     poison: bool | None = None
     cores: int | None = None
+    strict_memory: bool = False
 
     def __post_init__(self) -> None:
         """Checks the fields and derives those that follow from others."""
