@@ -230,6 +230,10 @@ class MemoryReport:
         """What programs keep to work in."""
 
     @property
+    def packed(self) -> int:
+        """Bytes of the packed forms of resident weights."""
+
+    @property
     def free(self) -> int:
         """Not allocated."""
 
@@ -263,7 +267,9 @@ class Worker:
         *,
         capacity: int,
         poison: bool = False,
+        packed_weights: float = 0.5,
         cores: int | None = None,
+        schedule_seed: int | None = None,
         name: str | None = None,
     ) -> Worker:
         """Opens a device.
@@ -273,7 +279,9 @@ class Worker:
             device_id: Which device of it.
             capacity: Bytes of device memory.
             poison: Fill new memory with NaN patterns and guard its ends.
+            packed_weights: Share of the capacity that packed forms of resident weights may take.
             cores: Simulated cores; one for each processor that the process may use if not given.
+            schedule_seed: Independent tasks run in a random order that follows from it, for tests.
             name: What messages call it.
 
         Raises:

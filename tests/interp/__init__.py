@@ -104,7 +104,8 @@ class Interpreter(Elementwise, Movement, Gather):
         self.blocks = 1 if stmt.blocks is None else self.get(stmt.blocks)
         envs = [dict(self.env) for _ in range(self.blocks)]
         for phase in phases(stmt.body):
-            for self.block, self.env in enumerate(envs):  # noqa: B020
+            for block, env in enumerate(envs):
+                self.block, self.env = block, env
                 self.run(phase)
         last = self.env
         self.block, self.blocks, self.env = outer

@@ -116,6 +116,39 @@ def test_the_chip_has_the_geometry_of_the_910b() -> None:
 
 
 @pl.jit.incore
+def hints(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    context = pl.prefetch.make_context()
+    event = pl.prefetch.async_prefetch(x, context)
+    pl.prefetch.wait(event, pl.prefetch.session(context))
+    pl.system.sync_set(0, pipe=pl.PipeType.MTE2)
+    pl.system.sync_wait(0, pipe=pl.PipeType.V)
+    pl.system.set_ffts(x)
+    pl.system.cacheinvalid(x, [4, 8], [0, 0])
+    out = pl.store(pl.load(x, [0, 0], [4, 8]), [0, 0], out)
+
+
+def test_prefetches_events_and_cache_control_change_no_number() -> None:
+    x = f32(4, 8)
+    _, out = run(hints, x, empty(4, 8))
+    np.testing.assert_array_equal(out, x)
+
+
+@pl.jit.incore
+def changed_in_place(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    t = pl.load(x, [0, 0], [4, 8])
+    other = t
+    pl.write(t, [1, 2], 5.0)
+    out = pl.store(other, [0, 0], out)
+
+
+def test_writing_an_element_changes_a_tile_under_all_its_names() -> None:
+    x = f32(4, 8)
+    _, out = run(changed_in_place, x, empty(4, 8))
+    x[1, 2] = 5
+    np.testing.assert_array_equal(out, x)
+
+
+@pl.jit.incore
 def half_of_an_integer(out: pl.Out[pl.Tensor]):
     out = pl.store(pl.tile.full([4, 8], pl.INT32, 0.5), [0, 0], out)
 

@@ -44,4 +44,3 @@ def test_products_of_scaled_blocks_and_pipes_are_refused() -> None:
         scaled_product.lower(*arguments)
     with pytest.raises(KernelNotSupportedError, match="no explicit pipes between the cube and the vector core"):
         pipes.lower(*arguments)
-

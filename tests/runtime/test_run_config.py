@@ -22,7 +22,7 @@ FIELDS = [
 
 def test_fields_come_in_the_contract_s_order_and_ours_after_them() -> None:
     names = [field.name for field in dataclasses.fields(RunConfig)]
-    assert names == [*FIELDS, "device_memory", "poison", "cores", "strict_memory"]
+    assert names == [*FIELDS, "device_memory", "poison", "cores", "strict_memory", "packed_weights", "schedule_seed"]
 
 
 def test_defaults() -> None:
@@ -154,6 +154,8 @@ REFUSED: dict[str, tuple[object, type[Exception], str]] = {
     "analyze_auto_scopes_for_deps": ("x", TypeError, "analyze_auto_scopes_for_deps must be True or False, got 'x'"),
     "memory_planner": ("PYPTO", TypeError, "memory_planner must be a MemoryPlanner or None, got 'PYPTO'"),
     "dump_ptoas_passes": ("x", TypeError, "dump_ptoas_passes must be True or False, got 'x'"),
+    "packed_weights": (1.5, ValueError, r"packed_weights must be True, False or a share from 0 to 1, got 1\.5"),
+    "schedule_seed": (-1, ValueError, r"schedule_seed must be an int from 0 to 2\*\*64 - 1 or None, got -1"),
     "poison": (1, TypeError, "poison must be True, False or None, got 1"),
 }
 

@@ -54,6 +54,10 @@ def test_switches_of_the_log_are_checked_too(monkeypatch: pytest.MonkeyPatch) ->
 CONFIGS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "a million cores": ({"cores": 10**6}, ValueError, r"cores must be .*, at most 1024, got 1000000"),
     "no core": ({"cores": 0}, ValueError, r"cores must be a positive number of cores, at most 1024, got 0"),
+    "a share above one": ({"packed_weights": 1.5}, ValueError, r"packed_weights must be .* from 0 to 1, got 1\.5"),
+    "no share": ({"packed_weights": "half"}, TypeError, r"packed_weights must be .* from 0 to 1, got 'half'"),
+    "a negative seed": ({"schedule_seed": -1}, ValueError, r"schedule_seed must be an int from 0 .* got -1"),
+    "a true seed": ({"schedule_seed": True}, ValueError, r"schedule_seed must be an int from 0 .* got True"),
     "half a core": ({"cores": 1.5}, ValueError, r"cores must be .* got 1\.5"),
     "true cores": ({"cores": True}, ValueError, r"cores must be .* got True"),
     "2**70 bytes": (

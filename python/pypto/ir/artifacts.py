@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
+from pypto import failures
 from pypto.language import dtypes
 
 SIDECAR: Final = "compiled_meta.json"
@@ -47,7 +48,7 @@ def read_sidecar(directory: Path) -> dict[str, Any]:
     """
     path = directory / SIDECAR
     if not path.is_file():
-        raise FileNotFoundError(
+        raise failures.ARTIFACT_MISSING(
             f"{path} does not exist: {directory} holds no compiled program. "
             "Compile one into it with ir.compile(program, output_dir=...)"
         )
@@ -95,7 +96,7 @@ def read_program(directory: Path) -> dict[str, Any]:
     """The core program of a compiled directory."""
     path = directory / PROGRAM
     if not path.is_file():
-        raise FileNotFoundError(
+        raise failures.ARTIFACT_MISSING(
             f"{path} does not exist, the directory is incomplete. Recompile with ir.compile(program, output_dir=...)"
         )
     try:
@@ -107,5 +108,7 @@ def read_program(directory: Path) -> dict[str, Any]:
     return program
 
 
-def _malformed(path: Path, what: str) -> ValueError:
-    return ValueError(f"{path} {what}. Recompile with ir.compile(program, output_dir={str(path.parent)!r})")
+def _malformed(path: Path, what: str) -> Exception:
+    return failures.ARTIFACT_MALFORMED(
+        f"{path} {what}. Recompile with ir.compile(program, output_dir={str(path.parent)!r})"
+    )

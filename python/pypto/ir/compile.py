@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from pypto import failures
 from pypto.ir import artifacts, kernel_config
 from pypto.ir.compiled_program import CompiledProgram
 from pypto.ir.diagnostics import error_for
@@ -60,7 +61,7 @@ def compile(
     elif callable(getattr(program, "lower", None)):
         ir = program.lower()
     else:
-        raise TypeError(f"ir.compile takes a @pl.program class or a @pl.jit function, got {program!r}")
+        raise failures.NOT_A_PROGRAM(f"ir.compile takes a @pl.program class or a @pl.jit function, got {program!r}")
     if platform is None:
         platform = simulator_of(backend_type)
     backend = backend_of(platform)
@@ -101,7 +102,7 @@ def _runtime_kind(runtime: object) -> str:
         return RuntimeKind(runtime).value
     except ValueError:
         known = ", ".join(repr(kind.value) for kind in RuntimeKind)
-        raise ValueError(f"runtime must be a RuntimeKind or one of {known}, got {runtime!r}") from None
+        raise failures.SETTING_VALUE(f"runtime must be a RuntimeKind or one of {known}, got {runtime!r}") from None
 
 
 def _compile_entry(

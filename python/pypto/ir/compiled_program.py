@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
+from pypto import failures
 from pypto.ir import artifacts, kernel_config
 from pypto.ir.nodes import Program
 from pypto.ir.param_info import Metadata, ParamDirection, ParamInfo, metadata_of
@@ -127,7 +128,7 @@ class CompiledProgram:
     def _single(self) -> None:
         if self._entries is not None:
             names = ", ".join(map(repr, self._entries))
-            raise TypeError(
+            raise failures.SEVERAL_ENTRIES(
                 f"{self!r} has several entries: {names}; choose one: compiled[{next(iter(self._entries))!r}]"
             )
 
@@ -208,7 +209,9 @@ class CompiledProgram:
             return self._entries[name]
         if self._entries is None and name == self.name:
             return self
-        raise KeyError(f"{name!r} is no entry of this program; it has {', '.join(self.orchestration_names)}")
+        raise failures.NO_SUCH_ENTRY(
+            f"{name!r} is no entry of this program; it has {', '.join(self.orchestration_names)}"
+        )
 
     @classmethod
     def from_dir(

@@ -6,6 +6,8 @@ import ast
 from pathlib import Path
 from typing import Any, Final
 
+from pypto import failures
+
 FILE: Final = "kernel_config.py"
 AICPU_THREADS: Final = 4
 """Scheduler threads of the real chip that programs are built for: a label on the simulated one."""
@@ -39,7 +41,7 @@ def read(directory: Path) -> dict[str, Any]:
     path = directory / FILE
     advice = f"Recompile with ir.compile(program, output_dir={str(directory)!r})"
     if not path.is_file():
-        raise FileNotFoundError(
+        raise failures.ARTIFACT_MISSING(
             f"{path} does not exist: the artifact is incomplete and cannot be executed. It is written when a program "
             f"was compiled to the end; no external assembler (ptoas) is needed for the simulated chip. {advice}"
         )
@@ -50,12 +52,12 @@ def read(directory: Path) -> dict[str, Any]:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
         }
     except (SyntaxError, ValueError) as error:
-        raise ValueError(f"{path} is not Python of constants ({error}). {advice}") from None
+        raise failures.ARTIFACT_MALFORMED(f"{path} is not Python of constants ({error}). {advice}") from None
     config = values.get("RUNTIME_CONFIG")
     if (
         not isinstance(config, dict)
         or not isinstance(config.get("runtime"), str)
         or type(config.get("aicpu_thread_num")) is not int
     ):
-        raise ValueError(f"{path} has no proper RUNTIME_CONFIG: {config!r}. {advice}")
+        raise failures.ARTIFACT_MALFORMED(f"{path} has no proper RUNTIME_CONFIG: {config!r}. {advice}")
     return config

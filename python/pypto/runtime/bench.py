@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pypto import _pypto
+from pypto import _pypto, failures
 from pypto.runtime import programs
 from pypto.runtime.bench_stats import BenchmarkStats
 from pypto.runtime.run_config import RunConfig
@@ -65,26 +65,30 @@ def benchmark(
     check_int("rounds", rounds)
     check_int("warmup", warmup)
     if rounds <= 0:
-        raise ValueError(f"rounds must be positive, got {rounds}")
+        raise failures.SETTING_VALUE(f"rounds must be positive, got {rounds}")
     if warmup < 0:
-        raise ValueError(f"warmup must be non-negative, got {warmup}")
+        raise failures.SETTING_VALUE(f"warmup must be non-negative, got {warmup}")
     if persistent or reset_persistent_windows is not None:
-        raise ValueError("persistent and reset_persistent_windows apply only to an L3 program, on several devices")
+        raise failures.SETTINGS_CONFLICT(
+            "persistent and reset_persistent_windows apply only to an L3 program, on several devices"
+        )
     if config is not None and (platform is not None or device_id is not None):
-        raise ValueError("pass either config or platform and device_id, not both")
+        raise failures.SETTINGS_CONFLICT("pass either config or platform and device_id, not both")
     if worker is not None and (config is not None or platform is not None or device_id is not None):
-        raise ValueError("pass either worker or config, platform and device_id, not both: the worker has its own")
+        raise failures.SETTINGS_CONFLICT(
+            "pass either worker or config, platform and device_id, not both: the worker has its own"
+        )
     if config is not None and not isinstance(config, RunConfig):
-        raise TypeError(f"config must be a RunConfig, got {type(config).__name__}")
+        raise failures.BAD_CONFIG(f"config must be a RunConfig, got {type(config).__name__}")
     if worker is not None and not isinstance(worker, ChipWorker):
-        raise TypeError(f"worker must be a ChipWorker, got {type(worker).__name__}")
+        raise failures.NOT_A_WORKER(f"worker must be a ChipWorker, got {type(worker).__name__}")
     if isinstance(args, str) or not isinstance(args, Sequence):
-        raise TypeError(f"args must be a sequence of arguments, got {type(args).__name__}; pass [a, b, c]")
+        raise failures.SETTING_TYPE(f"args must be a sequence of arguments, got {type(args).__name__}; pass [a, b, c]")
     if device_id is not None:
         check_device_id(device_id)
     compiled = programs.check_compiled(compiled)
     if not _pypto.trace_available():
-        raise RuntimeError("benchmark() needs spans, and this build was made with the feature trace-off")
+        raise failures.NO_SPANS("benchmark() needs spans, and this build was made with the feature trace-off")
     if worker is not None:
         return _measure(worker, compiled, args, rounds, warmup, config)
     config = config or RunConfig(platform=platform or compiled.platform, device_id=device_id or 0)
@@ -108,7 +112,7 @@ def _measure(
     with Recorder() as recorder:
         invocations = _launch_all(recorder, handle, args, warmup + rounds, config)
     if len(invocations) != warmup + rounds:
-        raise RuntimeError(
+        raise failures.LOST_SPANS(
             f"captured {len(invocations)} of {warmup + rounds} launches; {recorder.dropped} spans were lost because "
             f"trace buffers were full"
         )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TextIO
 
+from pypto import failures
 from pypto.runtime.spans import TraceInvocation, TraceSpan
 
 
@@ -124,7 +125,7 @@ class BenchmarkStats:
             return [invocation.effective_us for invocation in self.invocations]
         if metric == "union":
             return []
-        raise ValueError(f"unknown metric {metric!r}; expected device, host, effective or union")
+        raise failures.UNKNOWN_METRIC(f"unknown metric {metric!r}; expected device, host, effective or union")
 
     def dispatch_groups(self) -> dict[tuple[int, int], list[TraceInvocation]]:
         """Launches of each round by process and slot, for programs on several devices; empty on one."""
@@ -166,7 +167,9 @@ class BenchmarkStats:
             return "no span tree captured"
         index = len(self.invocations) - 1 if launch is None else launch
         if not 0 <= index < len(self.invocations):
-            raise IndexError(f"launch {index} is out of range: {len(self.invocations)} launches were captured")
+            raise failures.NO_SUCH_LAUNCH(
+                f"launch {index} is out of range: {len(self.invocations)} launches were captured"
+            )
         one = self.invocations[index]
         header = f"launch[{index}] (pid={one.pid} inv={one.inv} hid={one.hid} task={one.task_name}):"
         return f"{header}\n{one.format_tree(us=us)}"
@@ -251,7 +254,7 @@ class BenchmarkStats:
 
 def _check_metric(metric: str) -> None:
     if metric not in ("device", "host", "effective"):
-        raise ValueError(f"unknown metric {metric!r}; expected device, host or effective")
+        raise failures.UNKNOWN_METRIC(f"unknown metric {metric!r}; expected device, host or effective")
 
 
 def _median(values: Sequence[float]) -> float:

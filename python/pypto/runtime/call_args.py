@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from pypto import _pypto
+from pypto import _pypto, failures
 from pypto.runtime.chip_memory import ChipMemory
 from pypto.runtime.run_config import RunConfig
 from pypto.runtime.settings import check_aicpu_threads
@@ -28,15 +28,17 @@ def build_orch_args(compiled: CompiledProgram, args: tuple[Any, ...], worker: An
         RuntimeError: The worker is closed.
     """
     if worker is None:
-        raise TypeError("build_orch_args() requires worker=: tensors are checked against the worker that runs them")
+        raise failures.NOT_A_WORKER(
+            "build_orch_args() requires worker=: tensors are checked against the worker that runs them"
+        )
     if not isinstance(worker, ChipMemory):
-        raise TypeError(f"worker must be a ChipWorker, got {type(worker).__name__}")
+        raise failures.NOT_A_WORKER(f"worker must be a ChipWorker, got {type(worker).__name__}")
     names, outputs = compiled.param_names, compiled.output_indices
     inputs = len(names) - len(outputs)
     return_style = compiled.has_return and len(args) == inputs
     if not return_style and len(args) != len(names):
         either = f" or {inputs} (return)" if compiled.has_return else ""
-        raise TypeError(
+        raise failures.ARGUMENT_COUNT(
             f"{compiled.name} expects {len(names)} (in-place){either} arguments, got {len(args)}. "
             f"Parameters: [{', '.join(names)}]"
         )
@@ -56,7 +58,7 @@ def _output(compiled: CompiledProgram, index: int) -> Any:
     param = compiled.params[index]
     shape = param.shape or ()
     if -1 in shape:
-        raise ValueError(
+        raise failures.DYNAMIC_OUTPUT(
             f"the output {param.name!r} has a dynamic dimension, so it cannot be allocated for you: pass all tensors "
             f"explicitly"
         )
@@ -78,7 +80,7 @@ def build_call_config(
     if config is None:
         config = RunConfig(platform=compiled.platform)
     elif not isinstance(config, RunConfig):
-        raise TypeError(f"config must be a RunConfig, got {type(config).__name__}")
+        raise failures.BAD_CONFIG(f"config must be a RunConfig, got {type(config).__name__}")
     check_aicpu_threads(aicpu_thread_num)
     threads = aicpu_thread_num
     if threads is None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pypto import _pypto
+from pypto import _pypto, failures
 from pypto.runtime.runtime_base import Worker, check_init
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class ChipMemory(Worker):
         self._check_worker_id(operation, worker_id)
         impl = self._impl
         if impl is None:
-            raise RuntimeError(
+            raise failures.WORKER_CLOSED(
                 f"ChipWorker.{operation}() requires an initialized ChipWorker. Use `with chipworker:` or call "
                 f"chipworker.init() first."
             )
@@ -159,13 +159,13 @@ class ChipMemory(Worker):
     @staticmethod
     def _check_worker_id(operation: str, worker_id: int) -> None:
         if worker_id != 0:
-            raise ValueError(f"ChipWorker.{operation}() only supports worker_id=0, got {worker_id!r}")
+            raise failures.WORKER_ID(f"ChipWorker.{operation}() only supports worker_id=0, got {worker_id!r}")
 
     def _require_owned_resident_tensor(self, t: DeviceTensor, label: str, *, worker_id: int | None = None) -> None:
         impl = self._ready("run", worker_id or 0)
         if t.buffer is None:
             kind = type(self).__name__
-            raise TypeError(
+            raise failures.RAW_TENSOR(
                 f"{label}: raw pointer {t!r} cannot be dispatched by {kind}; use the same {kind}.alloc_tensor()"
             )
         impl.check_tensor(t, label)

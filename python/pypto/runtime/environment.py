@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from pypto import failures
+
 _ON = ("1", "true", "yes", "on")
 _OFF = ("0", "false", "no", "off")
 
@@ -21,4 +23,6 @@ def flag(name: str, default: bool) -> bool:
         return True
     if text.lower() in _OFF:
         return False
-    raise ValueError(f"{name}={text!r} is no switch; use one of {', '.join(_ON)}, or of {', '.join(_OFF)}, or unset it")
+    raise failures.BAD_SWITCH(
+        f"{name}={text!r} is no switch; use one of {', '.join(_ON)}, or of {', '.join(_OFF)}, or unset it"
+    )

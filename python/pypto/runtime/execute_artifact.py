@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pypto import failures
 from pypto.runtime import golden_files
 from pypto.runtime.dispatch import dispatch
 from pypto.runtime.golden import validate_golden
@@ -50,7 +51,7 @@ def execute(job: Job) -> str:
     values: dict[str, Any] = {**golden_files.load(data, "in", named), **scalars}
     missing = [name for name in compiled.param_names if name not in values]
     if missing:
-        raise FileNotFoundError(f"{job.work_dir / golden_files.GOLDEN} gives no value for {', '.join(missing)}")
+        raise failures.GOLDEN_MISSING(f"{job.work_dir / golden_files.GOLDEN} gives no value for {', '.join(missing)}")
     args = [values[name] for name in compiled.param_names]
     dispatch(compiled, tuple(args), job.config)
     actual = outputs_of(compiled, args, None)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from pypto import failures
+
 if TYPE_CHECKING:
     import torch
 
@@ -22,7 +24,9 @@ def named_outputs(expected: Any, names: list[str]) -> dict[str, torch.Tensor]:
         return dict(expected)
     values = list(expected) if isinstance(expected, (list, tuple)) else [expected]
     if len(values) != len(names):
-        raise ValueError(f"golden has {len(values)} outputs, the program writes {len(names)}: {', '.join(names)}")
+        raise failures.GOLDEN_COUNT(
+            f"golden has {len(values)} outputs, the program writes {len(names)}: {', '.join(names)}"
+        )
     return dict(zip(names, values, strict=True))
 
 
@@ -65,4 +69,4 @@ def validate_golden(
             lines.append(f"  {index}: got {left[index].item()!r}, expected {right[index].item()!r}")
         if len(places) > _SHOWN:
             lines.append(f"  ... and {len(places) - _SHOWN} more")
-        raise AssertionError("\n".join(lines))
+        raise failures.GOLDEN_DIFFERS("\n".join(lines))

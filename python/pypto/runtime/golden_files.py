@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from pypto import failures
+
 if TYPE_CHECKING:
     import torch
 
@@ -36,12 +38,14 @@ def load(data_dir: Path, kind: Kind, names: Iterable[str] | None = None) -> dict
 
     folder = data_dir / kind
     if not folder.is_dir():
-        raise FileNotFoundError(f"{folder} does not exist: golden data is written by golden_writer.write_golden(...)")
+        raise failures.GOLDEN_MISSING(
+            f"{folder} does not exist: golden data is written by golden_writer.write_golden(...)"
+        )
     found = {path.stem: path for path in sorted(folder.glob("*.pt"))}
     wanted = list(found) if names is None else list(names)
     missing = [name for name in wanted if name not in found]
     if missing:
-        raise FileNotFoundError(f"{folder} has no {', '.join(f'{name}.pt' for name in missing)}")
+        raise failures.GOLDEN_MISSING(f"{folder} has no {', '.join(f'{name}.pt' for name in missing)}")
     return {name: torch.load(found[name], weights_only=True) for name in wanted}
 
 

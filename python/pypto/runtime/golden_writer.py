@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pypto import failures
 from pypto.runtime import golden_files
 from pypto.runtime.golden import named_outputs
 from pypto.runtime.tensor_spec import ScalarSpec, TensorSpec
@@ -71,11 +72,11 @@ def write_golden(
     data = path.parent / "data" if data_dir is None else Path(data_dir)
     outputs = [spec.name for spec in tensor_specs if spec.is_output]
     if not outputs:
-        raise ValueError("no TensorSpec has is_output=True: there is nothing to compare")
+        raise failures.BAD_SPECS("no TensorSpec has is_output=True: there is nothing to compare")
     names = [spec.name for spec in tensor_specs] + [spec.name for spec in scalar_specs or ()]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ValueError(f"two arguments are called {', '.join(twice)}")
+        raise failures.BAD_SPECS(f"two arguments are called {', '.join(twice)}")
     tensors = {spec.name: spec.create_tensor() for spec in tensor_specs}
     scalars = {spec.name: spec.value for spec in scalar_specs or ()}
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pypto import failures
 from pypto.runtime.golden import named_outputs, validate_golden
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def validate_ir(compiled: CompiledProgram, tensors: Any, expected: Any, *, rtol:
         try:
             validate_golden(actual, named_outputs(expected, list(actual)), rtol, atol)
         except AssertionError as error:
-            raise AssertionError(f"after pass {dump.stem}: {error}") from None
+            raise failures.GOLDEN_DIFFERS(f"after pass {dump.stem}: {error}") from None
 
 
 def dumps_of(directory: Path) -> list[Path]:
@@ -53,7 +54,7 @@ def dumps_of(directory: Path) -> list[Path]:
     folder = directory / "passes_dump"
     dumps = sorted(folder.glob("*.py"))
     if not dumps:
-        raise FileNotFoundError(f"{folder} has no dumped passes: compile with dump_passes=True")
+        raise failures.NO_DUMPS(f"{folder} has no dumped passes: compile with dump_passes=True")
     return dumps
 
 
@@ -62,5 +63,5 @@ def _in_order(compiled: CompiledProgram, tensors: Mapping[str, Any] | Sequence[A
         return list(tensors)
     missing = [name for name in compiled.param_names if name not in tensors]
     if missing:
-        raise TypeError(f"tensors lacks the parameters {', '.join(missing)}; it has {', '.join(tensors)}")
+        raise failures.ARGUMENT_COUNT(f"tensors lacks the parameters {', '.join(missing)}; it has {', '.join(tensors)}")
     return [tensors[name] for name in compiled.param_names]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from pypto import _pypto
+from pypto import _pypto, failures
 
 if TYPE_CHECKING:
     from pypto.ir import CompiledProgram
@@ -36,7 +36,7 @@ def check_compiled(compiled: Any) -> CompiledProgram:
     if isinstance(compiled, RunResult) and compiled.compiled is not None:
         return compiled.compiled
     hint = "; call .compile(...) on it first" if hasattr(compiled, "compile") else "; ir.compile(...) makes one"
-    raise TypeError(f"expected a CompiledProgram, got {type(compiled).__name__}{hint}")
+    raise failures.NOT_COMPILED(f"expected a CompiledProgram, got {type(compiled).__name__}{hint}")
 
 
 def runtime_name(compiled: CompiledProgram) -> str:

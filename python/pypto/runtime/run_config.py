@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pypto import _pypto
+from pypto import _pypto, failures
 from pypto.runtime import settings
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def check_platform(platform: object) -> None:
         ValueError: It is none of `PLATFORMS`.
     """
     if platform not in PLATFORMS:
-        raise ValueError(f"Invalid platform {platform!r}; expected one of {', '.join(PLATFORMS)}")
+        raise failures.UNKNOWN_PLATFORM(f"Invalid platform {platform!r}; expected one of {', '.join(PLATFORMS)}")
 
 
 def _default_strategy() -> OptimizationStrategy:
@@ -61,8 +61,9 @@ def _default_strategy() -> OptimizationStrategy:
 class RunConfig:
     """How to compile, open a device and launch. All fields have defaults.
 
-    `ChipWorker(config=...)` reads `platform`, `device_id`, `device_memory`, `poison` and `cores`; compiling reads the
-    fields from `strategy` on. Fields are checked when the object is made, not when one is assigned later.
+    `ChipWorker(config=...)` reads `platform`, `device_id`, `device_memory`, `poison`, `cores`, `packed_weights` and
+    `schedule_seed`; `docs/run_config.md` says who reads which of the others. Fields are checked when the object is made,
+    not when one is assigned later.
 
     Attributes:
         platform: One of `PLATFORMS`.
@@ -96,6 +97,9 @@ class RunConfig:
         poison: Fill new device memory with NaN patterns and guard its ends; None follows `PYPTO_POISON`.
         cores: Simulated cores of a worker; None for one for each processor that the process may use.
         strict_memory: Refuse kernels that keep more on chip than the real chip has room for, instead of warning.
+        packed_weights: Keep a packed form beside resident matrices that products use again and again: the share of the
+            device memory that these may take, True for a half, False for none.
+        schedule_seed: Run independent tasks of a launch in a random order that follows from it, for tests of programs.
 
     Raises:
         TypeError: A field has the wrong type.
@@ -133,6 +137,8 @@ class RunConfig:
     poison: bool | None = None
     cores: int | None = None
     strict_memory: bool = False
+    packed_weights: bool | float = True
+    schedule_seed: int | None = None
 
     def __post_init__(self) -> None:
         """Checks the fields and derives those that follow from others."""
@@ -145,6 +151,8 @@ class RunConfig:
         settings.check_aicpu_threads(self.aicpu_thread_num)
         settings.check_range("device_memory", self.device_memory, _DEVICE_MEMORY_MAX, "bytes")
         settings.check_range("cores", self.cores, _pypto.MAX_CORES, "cores")
+        settings.check_share("packed_weights", self.packed_weights)
+        settings.check_seed("schedule_seed", self.schedule_seed)
         settings.check_instance("poison", self.poison, bool, "True, False")
         settings.check_instance("strict_memory", self.strict_memory, bool, "True, False")
 
@@ -156,7 +164,7 @@ class RunConfig:
         for name in ("save_kernels_dir", "golden_data_dir"):
             settings.check_path(name, getattr(self, name))
         if not isinstance(self.strategy, ir.OptimizationStrategy):
-            raise TypeError(f"strategy must be an OptimizationStrategy, got {self.strategy!r}")
+            raise failures.SETTING_TYPE(f"strategy must be an OptimizationStrategy, got {self.strategy!r}")
         settings.check_instance("diagnostic_phase", self.diagnostic_phase, ir.DiagnosticPhase, "a DiagnosticPhase")
         settings.check_instance("memory_planner", self.memory_planner, ir.MemoryPlanner, "a MemoryPlanner")
 
@@ -201,7 +209,7 @@ def _accept_deprecated_swimlane(init: Callable[..., None]) -> Callable[..., None
     def wrapped(self: RunConfig, *args: Any, **kwargs: Any) -> None:
         if "enable_l2_swimlane" in kwargs:
             if "enable_chip_swimlane" in kwargs:
-                raise ValueError("enable_l2_swimlane is an old name: pass only enable_chip_swimlane")
+                raise failures.SETTINGS_CONFLICT("enable_l2_swimlane is an old name: pass only enable_chip_swimlane")
             _warn_swimlane()
             kwargs["enable_chip_swimlane"] = kwargs.pop("enable_l2_swimlane")
         init(self, *args, **kwargs)

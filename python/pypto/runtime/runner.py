@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pypto import failures
 from pypto.runtime import golden_files, programs
 from pypto.runtime.dispatch import dispatch
 from pypto.runtime.golden import named_outputs, validate_golden
@@ -51,7 +52,7 @@ class RunResult:
     def __call__(self, *args: Any, config: RunConfig | None = None) -> Any:
         """Calls the compiled program."""
         if self.compiled is None:
-            raise TypeError("this RunResult has no compiled program to call")
+            raise failures.NOT_COMPILED("this RunResult has no compiled program to call")
         return self.compiled(*args, config=config)
 
     def __getattr__(self, name: str) -> Any:
@@ -64,13 +65,13 @@ class RunResult:
     def __getitem__(self, name: str) -> CompiledProgram:
         """One entry of a program that has several."""
         if self.compiled is None:
-            raise TypeError("this RunResult has no compiled program")
+            raise failures.NOT_COMPILED("this RunResult has no compiled program")
         return self.compiled[name]
 
     def __fspath__(self) -> str:
         """The directory of the compiled program."""
         if self.compiled is None:
-            raise TypeError("this RunResult has no compiled program, so it has no path")
+            raise failures.NOT_COMPILED("this RunResult has no compiled program, so it has no path")
         return os.fspath(self.compiled)
 
     def __str__(self) -> str:
@@ -177,7 +178,7 @@ def execute_compiled(
     from pypto.ir import CompiledProgram
 
     if level != 2:
-        raise ValueError(f"execute_compiled() runs on one chip, level=2, got level={level}")
+        raise failures.BAD_LEVEL(f"execute_compiled() runs on one chip, level=2, got level={level}")
     compiled = CompiledProgram.from_dir(str(work_dir), platform=platform)
     config = RunConfig(platform=platform, device_id=device_id, aicpu_thread_num=aicpu_thread_num)
     dispatch(compiled, tuple(args), config)

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+from pypto import failures
+
 _RINGS = 4
 _DEVICE_ID_MAX = 2**31 - 1
 
@@ -23,7 +25,7 @@ def check_int(name: str, value: object) -> None:
         TypeError: It is none.
     """
     if not is_int(value):
-        raise TypeError(f"{name} must be an int, got {value!r}")
+        raise failures.SETTING_TYPE(f"{name} must be an int, got {value!r}")
 
 
 def check_device_id(device_id: int) -> None:
@@ -35,7 +37,7 @@ def check_device_id(device_id: int) -> None:
     """
     check_int("device_id", device_id)
     if not 0 <= device_id <= _DEVICE_ID_MAX:
-        raise ValueError(f"device_id must be from 0 to {_DEVICE_ID_MAX}, got {device_id}")
+        raise failures.SETTING_VALUE(f"device_id must be from 0 to {_DEVICE_ID_MAX}, got {device_id}")
 
 
 def check_aicpu_threads(threads: object) -> None:
@@ -45,7 +47,7 @@ def check_aicpu_threads(threads: object) -> None:
         ValueError: It is no positive int.
     """
     if threads is not None and not (is_int(threads) and threads > 0):
-        raise ValueError(f"aicpu_thread_num must be a positive int or None, got {threads!r}")
+        raise failures.SETTING_VALUE(f"aicpu_thread_num must be a positive int or None, got {threads!r}")
 
 
 def check_range(name: str, value: object, most: int, unit: str) -> None:
@@ -55,7 +57,30 @@ def check_range(name: str, value: object, most: int, unit: str) -> None:
         ValueError: It is another number, or no int.
     """
     if value is not None and not (is_int(value) and 0 < value <= most):
-        raise ValueError(f"{name} must be a positive number of {unit}, at most {most}, got {value!r}")
+        raise failures.SETTING_VALUE(f"{name} must be a positive number of {unit}, at most {most}, got {value!r}")
+
+
+def check_share(name: str, value: object) -> None:
+    """Refuses what is no bool and no number from 0 to 1.
+
+    Raises:
+        TypeError: It is no number.
+        ValueError: It is another number.
+    """
+    if not isinstance(value, (bool, int, float)):
+        raise failures.SETTING_TYPE(f"{name} must be True, False or a share from 0 to 1, got {value!r}")
+    if not 0 <= value <= 1:
+        raise failures.SETTING_VALUE(f"{name} must be True, False or a share from 0 to 1, got {value!r}")
+
+
+def check_seed(name: str, value: object) -> None:
+    """Refuses what is neither None nor a number of 64 bits.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    if value is not None and not (is_int(value) and 0 <= value < 2**64):
+        raise failures.SETTING_VALUE(f"{name} must be an int from 0 to 2**64 - 1 or None, got {value!r}")
 
 
 def check_instance(name: str, value: object, kind: type, what: str) -> None:
@@ -65,7 +90,7 @@ def check_instance(name: str, value: object, kind: type, what: str) -> None:
         TypeError: It is of another class.
     """
     if value is not None and not isinstance(value, kind):
-        raise TypeError(f"{name} must be {what} or None, got {value!r}")
+        raise failures.SETTING_TYPE(f"{name} must be {what} or None, got {value!r}")
 
 
 def check_path(name: str, value: object) -> None:
@@ -75,7 +100,7 @@ def check_path(name: str, value: object) -> None:
         TypeError: It is something else.
     """
     if value is not None and not isinstance(value, (str, os.PathLike)):
-        raise TypeError(f"{name} must be a path or None, got {value!r}")
+        raise failures.SETTING_TYPE(f"{name} must be a path or None, got {value!r}")
 
 
 def switch(name: str, value: Any) -> bool:
@@ -86,7 +111,7 @@ def switch(name: str, value: Any) -> bool:
     """
     if isinstance(value, int) and value in (0, 1):
         return bool(value)
-    raise TypeError(f"{name} must be True or False, got {value!r}")
+    raise failures.SETTING_TYPE(f"{name} must be True or False, got {value!r}")
 
 
 def level(name: str, value: object, most: int, when_true: int) -> int:
@@ -99,9 +124,9 @@ def level(name: str, value: object, most: int, when_true: int) -> int:
     if isinstance(value, bool):
         return when_true if value else 0
     if not isinstance(value, int):
-        raise TypeError(f"{name} must be an int from 0 to {most}, got {value!r}")
+        raise failures.SETTING_TYPE(f"{name} must be an int from 0 to {most}, got {value!r}")
     if not 0 <= value <= most:
-        raise ValueError(f"{name} must be from 0 to {most}, got {value}")
+        raise failures.SETTING_VALUE(f"{name} must be from 0 to {most}, got {value}")
     return value
 
 
@@ -133,10 +158,10 @@ def ring(name: str, value: Any, rule: RingRule) -> int | list[int] | None:
         return None
     if isinstance(value, (list, tuple)):
         if len(value) != _RINGS:
-            raise ValueError(f"{name} must have exactly {_RINGS} entries, got {len(value)}")
+            raise failures.SETTING_VALUE(f"{name} must have exactly {_RINGS} entries, got {len(value)}")
         if not all(is_int(entry) and (entry == 0 or rule.holds(entry)) for entry in value):
-            raise ValueError(f"each entry of {name} must be 0 or {rule.text}, got {value!r}")
+            raise failures.SETTING_VALUE(f"each entry of {name} must be 0 or {rule.text}, got {value!r}")
         return list(value)
     if not is_int(value) or not rule.holds(value):
-        raise ValueError(f"{name} must be {rule.text}, got {value!r}")
+        raise failures.SETTING_VALUE(f"{name} must be {rule.text}, got {value!r}")
     return value

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any
 
+from pypto import failures
 from pypto.runtime.device_tensor import DeviceTensor
 
 if TYPE_CHECKING:
@@ -38,24 +39,26 @@ class StackedDeviceTensor:
         for name in ("shards", "full_shape", "worker_ids"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if len(self.full_shape) < 2:
-            raise ValueError(f"a stacked tensor has a rank of at least 2, got full_shape={self.full_shape}")
+            raise failures.STACK_MISMATCH(
+                f"a stacked tensor has a rank of at least 2, got full_shape={self.full_shape}"
+            )
         count, *tail = self.full_shape
         if count < 1:
-            raise ValueError(f"a stacked tensor has at least one shard, got full_shape={self.full_shape}")
+            raise failures.STACK_MISMATCH(f"a stacked tensor has at least one shard, got full_shape={self.full_shape}")
         if len(self.shards) != count or len(self.worker_ids) != count:
-            raise ValueError(
+            raise failures.STACK_MISMATCH(
                 f"full_shape={self.full_shape} needs {count} shards on {count} workers, "
                 f"got {len(self.shards)} shards and {len(self.worker_ids)} worker ids"
             )
         if len(set(self.worker_ids)) != count:
-            raise ValueError(f"each shard needs a worker of its own, got worker_ids={self.worker_ids}")
+            raise failures.STACK_MISMATCH(f"each shard needs a worker of its own, got worker_ids={self.worker_ids}")
         for index, shard in enumerate(self.shards):
             if not isinstance(shard, DeviceTensor):
-                raise TypeError(f"shard {index} must be a DeviceTensor, got {type(shard).__name__}")
+                raise failures.NOT_A_DEVICE_TENSOR(f"shard {index} must be a DeviceTensor, got {type(shard).__name__}")
             if shard.shape != tuple(tail):
-                raise ValueError(f"shard {index} must have shape {tuple(tail)}, got {shard.shape}")
+                raise failures.STACK_MISMATCH(f"shard {index} must have shape {tuple(tail)}, got {shard.shape}")
             if shard.dtype != self.shards[0].dtype:
-                raise ValueError(
+                raise failures.STACK_MISMATCH(
                     f"shard {index} must have dtype {self.shards[0].dtype} as shard 0 has, got {shard.dtype}"
                 )
 
@@ -79,12 +82,12 @@ class StackedDeviceTensor:
         """
         parts = index if isinstance(index, tuple) else (index,)
         if not parts:
-            raise IndexError("an empty index names no shard; write x[i]")
+            raise failures.STACK_INDEX("an empty index names no shard; write x[i]")
         leading, trailing = parts[0], parts[1:]
         if isinstance(leading, bool) or not isinstance(leading, int):
-            raise TypeError(f"the leading index of a stacked tensor must be an int, got {leading!r}")
+            raise failures.STACK_LEADING(f"the leading index of a stacked tensor must be an int, got {leading!r}")
         if not 0 <= leading < len(self.shards):
-            raise IndexError(f"shard {leading} is out of range: there are {len(self.shards)}")
+            raise failures.STACK_INDEX(f"shard {leading} is out of range: there are {len(self.shards)}")
         self._check_whole(trailing)
         return self.shards[leading]
 
@@ -92,15 +95,17 @@ class StackedDeviceTensor:
         tail = self.full_shape[1:]
         ellipses = [position for position, part in enumerate(trailing) if part is Ellipsis]
         if len(ellipses) > 1:
-            raise IndexError("an index can have only one '...'")
+            raise failures.STACK_INDEX("an index can have only one '...'")
         given = list(trailing)
         if ellipses:
             missing = len(tail) - (len(given) - 1)
             given[ellipses[0] : ellipses[0] + 1] = [slice(None)] * max(missing, 0)
         if len(given) > len(tail):
-            raise IndexError(f"too many indices: a shard has {len(tail)} axes, the index names {len(given)} of them")
+            raise failures.STACK_INDEX(
+                f"too many indices: a shard has {len(tail)} axes, the index names {len(given)} of them"
+            )
         for axis, (part, extent) in enumerate(zip(given, tail, strict=False), start=1):
             if not isinstance(part, slice) or part.indices(extent) != (0, extent, 1):
-                raise ValueError(
+                raise failures.STACK_PARTIAL(
                     f"only whole-shard access is supported: axis {axis} must be ':' or 0:{extent}, got {part!r}"
                 )

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from pypto import failures
+
 
 def _refuse(name: str, instead: str) -> NoReturn:
-    raise NotImplementedError(f"pypto.runtime.{name} is not supported in this version: {instead}")
+    raise failures.NOT_SUPPORTED(f"pypto.runtime.{name} is not supported in this version: {instead}")
 
 
 class DistributedWorker:
@@ -70,7 +72,7 @@ def names_of(module: str, instead: str) -> Callable[[str], Any]:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
         def refuse(*args: Any, **kwargs: Any) -> NoReturn:
-            raise NotImplementedError(f"{module}.{name} is not supported in this version: {instead}")
+            raise failures.NOT_SUPPORTED(f"{module}.{name} is not supported in this version: {instead}")
 
         refuse.__name__ = refuse.__qualname__ = name
         return refuse

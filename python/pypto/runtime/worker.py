@@ -8,7 +8,7 @@ import weakref
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pypto import _pypto
+from pypto import _pypto, failures
 from pypto.runtime import active, environment, open_workers, programs, settings
 from pypto.runtime.active import Binding
 from pypto.runtime.chip_memory import ChipMemory, default_device_memory
@@ -66,13 +66,15 @@ class ChipWorker(ChipMemory):
     ) -> None:
         super().__init__()
         if level != 2:
-            raise ValueError(f"ChipWorker only supports level=2, got {level!r}; several chips need a DistributedWorker")
+            raise failures.BAD_LEVEL(
+                f"ChipWorker only supports level=2, got {level!r}; several chips need a DistributedWorker"
+            )
         if config is None:
             config = RunConfig()
         elif not isinstance(config, RunConfig):
-            raise TypeError(f"config must be a RunConfig, got {type(config).__name__}")
+            raise failures.BAD_CONFIG(f"config must be a RunConfig, got {type(config).__name__}")
         if runtime not in RUNTIMES:
-            raise ValueError(f"runtime must be one of {', '.join(RUNTIMES)}, got {runtime!r}")
+            raise failures.SETTING_VALUE(f"runtime must be one of {', '.join(RUNTIMES)}, got {runtime!r}")
         settings.check_device_id(config.device_id)
         self._config = config
         self._binding = Binding(level, config.platform, config.device_id, runtime)
@@ -102,7 +104,9 @@ class ChipWorker(ChipMemory):
                 binding.device_id,
                 capacity=default_device_memory() if config.device_memory is None else config.device_memory,
                 poison=environment.flag("PYPTO_POISON", False) if config.poison is None else config.poison,
+                packed_weights=0.5 if config.packed_weights is True else float(config.packed_weights),
                 cores=config.cores,
+                schedule_seed=config.schedule_seed,
             )
             self._finalizer = weakref.finalize(self, open_workers.close_abandoned, impl, str(binding), os.getpid())
             self._finalizer.atexit = False  # `open_workers` does it, and stops running launches
@@ -156,7 +160,7 @@ class ChipWorker(ChipMemory):
             ValueError: A worker with the same binding is already active in this context.
         """
         if any(worker.binding == self._binding for worker in active.own_stack()):
-            raise ValueError(
+            raise failures.WORKER_ACTIVE(
                 f"a ChipWorker for {self._binding} is already active in an enclosing scope. "
                 f"Reuse the outer ChipWorker: ChipWorker.current(...) returns it"
             )
@@ -189,7 +193,7 @@ class ChipWorker(ChipMemory):
         """
         worker = active.find(Binding(level, platform, device_id, runtime))
         if worker is not None and require_sdma and not worker._enable_sdma:
-            raise RuntimeError(
+            raise failures.NO_SDMA(
                 "the active ChipWorker was created without enable_sdma=True; "
                 "make it with ChipWorker(..., enable_sdma=True)"
             )
@@ -253,14 +257,14 @@ class ChipWorker(ChipMemory):
     def _check_binding(self, program: Any) -> CompiledProgram:
         compiled = programs.check_compiled(program)
         if compiled.platform != self.platform:
-            raise ValueError(
+            raise failures.PLATFORM_MISMATCH(
                 f"the program was compiled for platform {compiled.platform!r}, this worker has platform "
                 f"{self.platform!r}. Use ChipWorker(config=RunConfig(platform={compiled.platform!r})), or compile for "
                 f"{self.platform!r}"
             )
         runtime = programs.runtime_name(compiled)
         if runtime != self.runtime:
-            raise ValueError(
+            raise failures.RUNTIME_MISMATCH(
                 f"the program was compiled for runtime {runtime!r}, this worker has runtime {self.runtime!r}. "
                 f"Use ChipWorker(..., runtime={runtime!r})"
             )

@@ -38,7 +38,7 @@ pub enum ArenaError {
         /// The worker asked.
         owner: Arc<Owner>,
     },
-    /// The size does not fit 64 bits: no capacity would be enough.
+    /// More bytes than any memory has: no capacity would be enough. Look at the extents.
     #[error("a {dtype} tensor of shape {shape} needs more bytes than fit 64 bits")]
     TooLarge {
         /// Extents asked for.
@@ -46,13 +46,13 @@ pub enum ArenaError {
         /// Element type.
         dtype: DType,
     },
-    /// Nothing was asked for. Zero-sized allocations do not exist.
+    /// A size of zero. Zero-sized allocations and copies do not exist: leave the call out.
     #[error("nbytes must be a positive int: zero-sized device memory cannot be allocated or copied")]
     ZeroSize,
-    /// A capacity that no arena can have.
+    /// A capacity of zero. Pass `RunConfig(device_memory=...)` in bytes.
     #[error("device memory must be a positive number of bytes, got {0}: pass RunConfig(device_memory=...)")]
     InvalidCapacity(u64),
-    /// The machine refused the address space.
+    /// The machine refused the address space. Pass a smaller `RunConfig(device_memory=...)`.
     #[error("cannot reserve {} of address space for device memory: {error}. Pass a smaller RunConfig(device_memory=...)", Bytes(*capacity))]
     Reserve {
         /// Bytes asked for.
@@ -60,7 +60,7 @@ pub enum ArenaError {
         /// What the operating system said.
         error: std::io::Error,
     },
-    /// All device addresses of the process are used up.
+    /// All 2^63 device addresses of the process are used up, because none is handed out twice. Start a new process.
     #[error("the process has used all of its 2^63 device addresses; start a new process")]
     AddressesExhausted,
     /// No allocation ever had this address. Pass what `malloc()` returned, or the `data_ptr` of a tensor.
@@ -76,7 +76,7 @@ pub enum ArenaError {
         /// The buffer that ends shortly before it, and how far.
         behind: Option<(Arc<Buffer>, u64)>,
     },
-    /// The address belongs to memory that was freed.
+    /// The address belongs to memory that was freed. Do not use an address after `free()`.
     #[error("{addr} is no longer an allocation base of {}: it belongs to {buffer}, which was freed", buffer.owner())]
     FreedAddress {
         /// The address.
@@ -84,7 +84,8 @@ pub enum ArenaError {
         /// What was there.
         buffer: Arc<Buffer>,
     },
-    /// As [`ArenaError::FreedAddress`], so many frees ago that what was there is forgotten.
+    /// The address belongs to memory that was freed, so many frees ago that what was there is forgotten. Do not use an
+    /// address after `free()`.
     #[error(
         "{addr} is no longer an allocation base of {owner}: what it belongs to was freed long ago. Addresses are never handed out a second time"
     )]
@@ -94,7 +95,7 @@ pub enum ArenaError {
         /// The worker asked.
         owner: Arc<Owner>,
     },
-    /// The address belongs to another worker.
+    /// The address belongs to another worker. Use it there, or allocate on this one.
     #[error(
         "{addr} is not an allocation base of {owner}: it belongs to {}{other}. Only the worker that allocated memory can use it",
         OfBuffer(buffer)
@@ -109,7 +110,7 @@ pub enum ArenaError {
         /// What it handed out there, unless it is closed or has forgotten.
         buffer: Option<Arc<Buffer>>,
     },
-    /// The address lies inside a live allocation where its base is needed.
+    /// The address lies inside a live allocation where its base is needed. Only copies take a part of an allocation.
     #[error("{addr} is an interior pointer, not an allocation base: it points {offset} bytes into {buffer} of {}", buffer.owner())]
     InteriorPointer {
         /// The address.
@@ -119,7 +120,7 @@ pub enum ArenaError {
         /// The allocation.
         buffer: Arc<Buffer>,
     },
-    /// An access that starts in a live allocation and ends behind it.
+    /// A copy that starts in a live allocation and ends behind it. Mind the offset of its begin.
     #[error("an access of {bytes} bytes at offset {offset} exceeds the {}-byte backing of {buffer} of {}", buffer.bytes(), buffer.owner())]
     OutOfRange {
         /// Distance from the base.
@@ -129,7 +130,7 @@ pub enum ArenaError {
         /// The allocation.
         buffer: Arc<Buffer>,
     },
-    /// Poison mode: somebody wrote behind the end of an allocation.
+    /// Poison mode: somebody wrote behind the end of an allocation. Look at who writes the buffer that the text names.
     #[error("{found}: memory behind the end of {buffer} of {} was overwritten; the first bad byte is {offset} bytes from its base, {} behind its end", buffer.owner(), offset - buffer.bytes())]
     GuardViolated {
         /// When it was found: `after the launch of 'k'`, `at free`, `at close`.

@@ -1,10 +1,10 @@
 //! `check_arguments`: what a launch would say about its arguments, without the launch.
 
+use super::codes::Edge;
 use super::handle::{RegistrationHandle, launch_error, read_argument};
 use super::tensor::DeviceTensor;
 use crate::program::ParamKind;
 use crate::worker::Value;
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -23,7 +23,9 @@ pub(super) fn check_arguments(
     let params = &handle.registration().program().params;
     if args.len() != params.len() {
         let (expected, got) = (params.len(), args.len());
-        return Err(PyTypeError::new_err(format!("expected one argument for each of {expected} parameters, got {got}")));
+        return Err(
+            Edge::ArgumentCount.error(format!("expected one argument for each of {expected} parameters, got {got}"))
+        );
     }
     let (mut values, mut keep) = (Vec::with_capacity(args.len()), Vec::new());
     for (position, (param, arg)) in params.iter().zip(args.as_slice()).enumerate() {

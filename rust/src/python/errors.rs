@@ -27,7 +27,7 @@ pub(super) fn about(subject: &str, error: Error) -> PyErr {
     }
 }
 
-fn exception(kind: ErrorKind, code: &'static str, text: String) -> PyErr {
+pub(super) fn exception(kind: ErrorKind, code: &'static str, text: String) -> PyErr {
     let exception = match kind {
         ErrorKind::Type => PyTypeError::new_err(text),
         ErrorKind::Value => PyValueError::new_err(text),

@@ -5,6 +5,7 @@
 //! exchange API, everything else by the slower protocols of [`super::host`].
 #![allow(unsafe_code)] // vouches to the core for host addresses whose objects the argument tuple keeps alive
 
+use super::codes::Edge;
 use super::host::{HostArray, Keep, Role};
 use super::scalar;
 use super::shared::{Shared, detached};
@@ -16,7 +17,6 @@ use crate::dtype::DType;
 use crate::error::Error;
 use crate::program::{Dim, Param, ParamKind};
 use crate::worker::{HostTensor, Registration, Value, WorkerError};
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
@@ -203,7 +203,7 @@ impl RegistrationHandle {
         *raised = match signals {
             Err(error) => Some(error),
             Ok(()) if self.shared.is_stopping() => {
-                Some(PyRuntimeError::new_err("the launch was stopped: its ChipWorker is being closed at exit"))
+                Some(Edge::LaunchStopped.error("the launch was stopped: its ChipWorker is being closed at exit"))
             }
             Ok(()) => None,
         };
@@ -234,7 +234,7 @@ impl RegistrationHandle {
 
     #[cold]
     fn closed_error(&self) -> PyErr {
-        PyRuntimeError::new_err(format!(
+        Edge::HandleClosed.error(format!(
             "RegistrationHandle has been unregistered (or its parent Worker was closed). Re-register {:?} with \
              worker.register(...)",
             self.registration.program().name
@@ -247,7 +247,7 @@ impl RegistrationHandle {
         let expected = self.params().len();
         let returning =
             if self.has_return { format!(" or {} (return)", expected - self.outputs.len()) } else { String::new() };
-        PyTypeError::new_err(format!(
+        Edge::ArgumentCount.error(format!(
             "{} expects {expected} (in-place){returning} arguments, got {got}. Parameters: [{names}]",
             self.registration.program().name
         ))
@@ -336,7 +336,7 @@ pub(super) fn read_argument<'a>(
         ParamKind::Tensor { .. } => {
             if let Ok(tensor) = arg.cast_exact::<DeviceTensor>() {
                 let why = tensor::not_resident(tensor.get(), arg.py());
-                return Err(PyValueError::new_err(format!("At position {position}: {why}")));
+                return Err(Edge::RawTensor.error(format!("At position {position}: {why}")));
             }
             let HostArray { data, shape, dtype, writable, keep: kept } = HostArray::read(arg, role)?;
             keep.extend(kept);
@@ -378,14 +378,14 @@ fn placeholder(dtype: DType) -> Value<'static> {
 
 fn allocate_output<'py>(py: Python<'py>, param: &Param) -> PyResult<Bound<'py, PyAny>> {
     let ParamKind::Tensor { dtype, dims, .. } = &param.kind else {
-        return Err(PyValueError::new_err(format!("the output {:?} is no tensor", param.name)));
+        return Err(Edge::BadOutputs.error(format!("the output {:?} is no tensor", param.name)));
     };
     let mut extents = Vec::with_capacity(dims.len());
     for dim in dims {
         match dim {
             Dim::Const(extent) => extents.push(*extent),
             Dim::Symbol(_) => {
-                return Err(PyValueError::new_err(format!(
+                return Err(Edge::DynamicOutput.error(format!(
                     "the output {:?} has a dynamic dimension, so it cannot be allocated for you: pass all tensors \
                      explicitly",
                     param.name
@@ -409,5 +409,5 @@ fn check_config(config: &Bound<'_, PyAny>) -> PyResult<()> {
     if config.is_instance(class.bind(py))? {
         return Ok(());
     }
-    Err(PyTypeError::new_err(format!("config must be a RunConfig, got {}", super::numbers::type_name(config))))
+    Err(Edge::BadConfig.error(format!("config must be a RunConfig, got {}", super::numbers::type_name(config))))
 }

@@ -3,10 +3,11 @@
 //! Every array is checked here for what the device cannot work with (another device's memory, gaps between elements, an
 //! element type without a counterpart); whether it fits a parameter is the worker's business.
 
+use super::codes::Edge;
 use super::dlpack::{BufferTensor, CapsuleTensor, DlTensor, ExchangeApi};
 use crate::dtype::DType;
 use crate::shape::{MAX_RANK, Shape};
-use pyo3::exceptions::{PyAttributeError, PyException, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyAttributeError, PyException};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -203,13 +204,11 @@ impl HostArray {
 fn shape_of<T: Copy + TryInto<u64>>(dims: &[T], role: Role<'_>) -> PyResult<Shape> {
     let mut all = [0u64; MAX_RANK];
     if dims.len() > MAX_RANK {
-        return Err(PyValueError::new_err(format!(
-            "Tensor {role} has {} dimensions; at most {MAX_RANK} are supported",
-            dims.len()
-        )));
+        return Err(Edge::TooManyAxes
+            .error(format!("Tensor {role} has {} dimensions; at most {MAX_RANK} are supported", dims.len())));
     }
     for (to, &from) in all.iter_mut().zip(dims) {
-        *to = from.try_into().map_err(|_| PyValueError::new_err(format!("Tensor {role} has a negative extent")))?;
+        *to = from.try_into().map_err(|_| Edge::BadExtent.error(format!("Tensor {role} has a negative extent")))?;
     }
     Ok(Shape::new(&all[..dims.len()]).expect("the rank was checked"))
 }
@@ -237,21 +236,21 @@ fn not_an_array(object: &Bound<'_, PyAny>, role: Role<'_>) -> PyErr {
         Role::Argument(..) => "a torch.Tensor or a DeviceTensor",
         Role::Named(_) => "a torch.Tensor",
     };
-    PyTypeError::new_err(format!(
+    Edge::NotAnArray.error(format!(
         "Argument {role} must be {expected} (a numpy array or another DLPack array works too), got {got}"
     ))
 }
 
 #[cold]
 fn masked(role: Role<'_>) -> PyErr {
-    PyTypeError::new_err(format!(
+    Edge::MaskedArray.error(format!(
         "Array {role} is masked, and the device knows no masks. Pass .filled(value), or .data for what lies under the mask"
     ))
 }
 
 #[cold]
 fn not_contiguous(shape: &Shape, role: Role<'_>) -> PyErr {
-    PyValueError::new_err(format!(
+    Edge::NotContiguous.error(format!(
         "Tensor {role} is not contiguous: its shape is {shape}, but its elements are not in row-major order. \
          Call .contiguous() on it first"
     ))
@@ -259,14 +258,14 @@ fn not_contiguous(shape: &Shape, role: Role<'_>) -> PyErr {
 
 #[cold]
 fn negated(role: Role<'_>) -> PyErr {
-    PyValueError::new_err(format!(
+    Edge::NegatedView.error(format!(
         "Tensor {role} is a view whose elements are stored with the opposite sign. Call .resolve_neg() on it first"
     ))
 }
 
 #[cold]
 fn cut_short(stored: u64, bytes: u64, role: Role<'_>) -> PyErr {
-    PyValueError::new_err(format!(
+    Edge::StorageResized.error(format!(
         "Tensor {role} has {bytes} bytes, but its storage holds only {stored} of them: the storage was resized. Pass a \
          tensor that owns its memory, for example a clone made before"
     ))
@@ -275,7 +274,7 @@ fn cut_short(stored: u64, bytes: u64, role: Role<'_>) -> PyErr {
 #[cold]
 fn without_memory(object: &Bound<'_, PyAny>, role: Role<'_>) -> PyErr {
     let kind = object.get_type().fully_qualified_name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
-    PyValueError::new_err(format!(
+    Edge::NoMemory.error(format!(
         "Tensor {role} has no memory of its own (a {kind}: fake, functional or freed storage); pass a tensor with data"
     ))
 }
@@ -283,14 +282,15 @@ fn without_memory(object: &Bound<'_, PyAny>, role: Role<'_>) -> PyErr {
 #[cold]
 fn not_on_cpu(object: &Bound<'_, PyAny>, role: Role<'_>) -> PyErr {
     let device = device_of(object).unwrap_or_else(|| "another device".to_owned());
-    PyValueError::new_err(format!("Tensor {role} is on {device}, expected CPU. Call .cpu() on it first"))
+    Edge::NotOnCpu.error(format!("Tensor {role} is on {device}, expected CPU. Call .cpu() on it first"))
 }
 
 #[cold]
 fn unknown_dtype(object: &Bound<'_, PyAny>, role: Role<'_>) -> PyErr {
     let dtype = object.getattr("dtype").map_or_else(|_| "?".to_owned(), |dtype| dtype.to_string());
     let method = if object.hasattr("astype").unwrap_or(false) { "astype" } else { "to" };
-    PyTypeError::new_err(format!("Tensor {role} has unsupported dtype {dtype}; convert it with .{method}(...) first"))
+    Edge::UnsupportedArrayDtype
+        .error(format!("Tensor {role} has unsupported dtype {dtype}; convert it with .{method}(...) first"))
 }
 
 /// The producer refused. Memory elsewhere is the usual reason (torch cannot describe a `meta` tensor), and it has its own text.
@@ -305,13 +305,13 @@ fn unreadable(object: &Bound<'_, PyAny>, role: Role<'_>, error: PyErr) -> PyErr 
         return error;
     }
     if let Some(how) = not_dense(object) {
-        return PyTypeError::new_err(format!("Tensor {role} has no plain elements in memory: {how} on it first"));
+        return Edge::NotDense.error(format!("Tensor {role} has no plain elements in memory: {how} on it first"));
     }
     let text = error.value(py).to_string();
     // What torch says in C++ ends with its stack.
     let said = text.split("\nException raised from").next().unwrap_or_default();
     let text = format!("Tensor {role} cannot be read: {said}");
-    let wrapped = PyValueError::new_err(text);
+    let wrapped = Edge::UnreadableArray.error(text);
     wrapped.set_cause(py, Some(error));
     wrapped
 }

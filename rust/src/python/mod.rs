@@ -12,10 +12,12 @@
 //! | `worker`, `shared`, `transfer`   | one opened device, the way in that never waits while attached, copies        |
 //! | `tensor`, `buffer`, `memory`     | `DeviceTensor`, the allocation behind it, the memory report                  |
 //! | `program`, `trace`               | programs in and out; recordings, and `[STRACE]` lines                        |
-//! | `platform`, `site`, `errors`     | which device a name opens; the user's line; the one table of exceptions      |
+//! | `platform`, `site`               | which device a name opens; the user's line                                   |
+//! | `errors`, `codes`                | the one place that makes exceptions; what is found before the core is asked |
 
 mod buffer;
 mod check;
+mod codes;
 mod dlpack;
 mod dtypes;
 mod errors;
@@ -42,8 +44,8 @@ use pyo3::prelude::*;
 mod _pypto {
     #[pymodule_export]
     use super::{
-        buffer::Buffer, check::check_arguments, handle::RegistrationHandle, memory::MemoryReport, program::Program, tensor::DeviceTensor,
-        trace::Recording, trace::mirror_trace, trace::trace_available, worker::Worker,
+        buffer::Buffer, check::check_arguments, handle::RegistrationHandle, memory::MemoryReport, program::Program,
+        tensor::DeviceTensor, trace::Recording, trace::mirror_trace, trace::trace_available, worker::Worker,
     };
 
     use super::*;

@@ -1,7 +1,7 @@
 //! Strict reading of integers: a `bool` is no extent and no pointer, and nothing is truncated.
 
+use super::codes::Edge;
 use crate::shape::{MAX_RANK, Shape};
-use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt};
 
@@ -37,9 +37,9 @@ pub(super) fn address(object: &Bound<'_, PyAny>, name: &str) -> PyResult<u64> {
     match Integer::read(object) {
         Some(Integer::Fits(value)) if value > 0 => Ok(value as u64),
         Some(Integer::High) => {
-            Err(PyValueError::new_err(format!("{name} must be a positive int below 2**63, got {}", object.repr()?)))
+            Err(Edge::BadAddress.error(format!("{name} must be a positive int below 2**63, got {}", object.repr()?)))
         }
-        _ => Err(PyValueError::new_err(format!("{name} must be a positive int, got {}", shown(object)?))),
+        _ => Err(Edge::BadAddress.error(format!("{name} must be a positive int, got {}", shown(object)?))),
     }
 }
 
@@ -61,7 +61,7 @@ pub(super) fn byte_count(object: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
     match Integer::read(object) {
         Some(Integer::Fits(value)) if value > 0 => Ok(Some(value as u64)),
         Some(Integer::High) => Ok(None),
-        _ => Err(PyValueError::new_err(format!("nbytes must be a positive int, got {}", shown(object)?))),
+        _ => Err(Edge::BadSize.error(format!("nbytes must be a positive int, got {}", shown(object)?))),
     }
 }
 
@@ -83,12 +83,12 @@ pub(super) fn shape(object: &Bound<'_, PyAny>, rule: &ShapeRule) -> PyResult<Sha
     let mut rank = 0;
     let mut positive = true;
     let items = object.try_iter().map_err(|_| {
-        PyTypeError::new_err(format!("{of} shape must contain ints: expected a tuple, got {}", type_name(object)))
+        Edge::BadShape.error(format!("{of} shape must contain ints: expected a tuple, got {}", type_name(object)))
     })?;
     for item in items {
         let item = item?;
         let Some(extent) = Integer::read(&item) else {
-            return Err(PyTypeError::new_err(format!(
+            return Err(Edge::BadShape.error(format!(
                 "{of} shape must contain ints, got {} of type {}; convert it with int(...)",
                 item.repr()?,
                 type_name(&item)
@@ -98,10 +98,8 @@ pub(super) fn shape(object: &Bound<'_, PyAny>, rule: &ShapeRule) -> PyResult<Sha
             Integer::Fits(extent) => extent,
             Integer::Low => -1,
             Integer::High => {
-                return Err(PyValueError::new_err(format!(
-                    "{of} shape has an extent of {}: no memory holds 2**63 elements",
-                    item.repr()?
-                )));
+                return Err(Edge::BadExtent
+                    .error(format!("{of} shape has an extent of {}: no memory holds 2**63 elements", item.repr()?)));
             }
         };
         positive &= extent > 0;
@@ -111,13 +109,13 @@ pub(super) fn shape(object: &Bound<'_, PyAny>, rule: &ShapeRule) -> PyResult<Sha
         rank += 1;
     }
     if rank == 0 {
-        return Err(PyValueError::new_err(format!("{of} shape must be non-empty: 0-dimensional tensors do not exist")));
+        return Err(Edge::BadExtent.error(format!("{of} shape must be non-empty: 0-dimensional tensors do not exist")));
     }
     if !positive {
-        return Err(PyValueError::new_err(format!("{of} shape {}, got {}", rule.positive, object.repr()?)));
+        return Err(Edge::BadExtent.error(format!("{of} shape {}, got {}", rule.positive, object.repr()?)));
     }
     Shape::new(dims.get(..rank).unwrap_or(&[0; MAX_RANK + 1])).ok_or_else(|| {
-        PyValueError::new_err(format!("{of} shape has {rank} dimensions; at most {MAX_RANK} are supported"))
+        Edge::TooManyAxes.error(format!("{of} shape has {rank} dimensions; at most {MAX_RANK} are supported"))
     })
 }
 

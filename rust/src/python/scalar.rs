@@ -2,12 +2,12 @@
 //!
 //! This decides what *kind* of number an object is. Whether an integer fits its parameter is the worker's check.
 
+use super::codes::Edge;
 use super::host::{HostArray, Role};
 use super::numbers::type_name;
 use super::tensor::DeviceTensor;
 use crate::dtype::{DType, DTypeKind};
 use crate::worker::Value;
-use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 
@@ -47,7 +47,7 @@ fn integer(number: &Bound<'_, PyAny>, dtype: DType, role: Role<'_>) -> PyResult<
         DTypeKind::Bool => Err(mismatch(number, dtype, role, "convert it with bool(...)")),
         DTypeKind::Signed | DTypeKind::Unsigned => match number.extract::<i64>() {
             Ok(value) => Ok(Value::Int(value)),
-            Err(_) => Err(PyOverflowError::new_err(format!("Argument {role}: {number} is out of range for {dtype}"))),
+            Err(_) => Err(Edge::ScalarRange.error(format!("Argument {role}: {number} is out of range for {dtype}"))),
         },
     }
 }
@@ -122,5 +122,5 @@ fn ctypes_value(object: &Bound<'_, PyAny>, code: &str, dtype: DType, role: Role<
 #[cold]
 fn mismatch(object: &Bound<'_, PyAny>, dtype: DType, role: Role<'_>, fix: &str) -> PyErr {
     let got = type_name(object);
-    PyTypeError::new_err(format!("Argument {role} expects a {dtype} scalar, got {got}: {fix}"))
+    Edge::WrongScalar.error(format!("Argument {role} expects a {dtype} scalar, got {got}: {fix}"))
 }

@@ -1,6 +1,7 @@
 //! Copies between host and device that the user asks for.
 #![allow(unsafe_code)] // hands addresses of host arrays to the core's copies
 
+use super::codes::Edge;
 use super::errors;
 use super::host::{HostArray, Role};
 use super::numbers::{self, type_name};
@@ -11,7 +12,6 @@ use crate::dtype::DType;
 use crate::error::Error;
 use crate::id::DeviceAddr;
 use crate::shape::Shape;
-use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
@@ -70,10 +70,10 @@ impl HostEnd {
             // What cannot be checked is trusted. These two mistakes can: a size or an index for an address, and the two
             // sides of the copy in the wrong order.
             if address < FIRST_PAGE {
-                return Err(PyValueError::new_err(format!("{name} must be a host address, got {address}")));
+                return Err(Edge::BadHostAddress.error(format!("{name} must be a host address, got {address}")));
             }
             if arena::is_device_address(address) {
-                return Err(PyValueError::new_err(format!(
+                return Err(Edge::BadHostAddress.error(format!(
                     "{name} must be a host address, got {address:#x}, which is a device address: the destination of a copy \
                      comes first"
                 )));
@@ -81,7 +81,7 @@ impl HostEnd {
             return Ok(HostEnd::Pointer(address));
         }
         if object.is_instance_of::<DeviceTensor>() {
-            return Err(PyTypeError::new_err(format!(
+            return Err(Edge::WrongSide.error(format!(
                 "'{name}' is the host side of the copy: pass a host pointer or a host tensor, not a DeviceTensor"
             )));
         }
@@ -99,7 +99,7 @@ impl HostEnd {
     pub(super) fn require_writable(&self, name: &str) -> PyResult<()> {
         match self {
             HostEnd::Array(array) if !array.writable => {
-                Err(PyValueError::new_err(format!("Tensor '{name}' is read-only; copy into a writable one")))
+                Err(Edge::ReadOnly.error(format!("Tensor '{name}' is read-only; copy into a writable one")))
             }
             _ => Ok(()),
         }
@@ -129,7 +129,7 @@ pub(super) fn plan<'a>(
         Some(tensor) => tensor.addr(),
         None if device.is_instance_of::<PyInt>() => numbers::address(device, name)?,
         None => {
-            return Err(PyTypeError::new_err(format!(
+            return Err(Edge::WrongSide.error(format!(
                 "'{name}' is the device side of the copy: expected a device pointer or a DeviceTensor, got {}",
                 type_name(device)
             )));
@@ -139,11 +139,11 @@ pub(super) fn plan<'a>(
     let bytes = match (nbytes, view, host.extent()) {
         (Some(nbytes), view, host) => {
             let bytes = numbers::byte_count(nbytes)?.ok_or_else(|| {
-                PyValueError::new_err(format!("nbytes={nbytes} of {method}() is more than any memory has"))
+                Edge::CopyTooLong.error(format!("nbytes={nbytes} of {method}() is more than any memory has"))
             })?;
             for (shape, dtype, size) in [view, host].into_iter().flatten() {
                 if bytes > size {
-                    return Err(PyValueError::new_err(format!(
+                    return Err(Edge::CopyTooLong.error(format!(
                         "nbytes={bytes} of {method}() is more than the {size} bytes of the {dtype} {shape} tensor; \
                          leave nbytes out to copy all of it"
                     )));
@@ -153,7 +153,7 @@ pub(super) fn plan<'a>(
         }
         (None, Some((shape, dtype, bytes)), Some((host_shape, host_dtype, host_bytes))) => {
             if (dtype, bytes) != (host_dtype, host_bytes) {
-                return Err(PyValueError::new_err(format!(
+                return Err(Edge::SidesDiffer.error(format!(
                     "the two sides of {method}() differ: {dtype} {shape} ({bytes} bytes) on the device, {host_dtype} \
                      {host_shape} ({host_bytes} bytes) on the host. Pass a host tensor of the same dtype and size, or \
                      nbytes for a part"
@@ -163,9 +163,9 @@ pub(super) fn plan<'a>(
         }
         (None, Some((_, _, bytes)), None) | (None, None, Some((_, _, bytes))) => bytes,
         (None, None, None) => {
-            return Err(PyTypeError::new_err(format!(
-                "nbytes of {method}() is required where both sides are pointers"
-            )));
+            return Err(
+                Edge::SizeMissing.error(format!("nbytes of {method}() is required where both sides are pointers"))
+            );
         }
     };
     Ok(Copy { method, name, device: DeviceAddr(addr), tensor, bytes })

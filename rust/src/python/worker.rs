@@ -1,6 +1,7 @@
 //! `Worker`: one opened device. `pypto.runtime.ChipWorker` gives it a life cycle and a place in the context.
 #![allow(unsafe_code)] // hands addresses of host arrays to the core's copies
 
+use super::codes::Edge;
 use super::handle::RegistrationHandle;
 use super::host::{HostArray, Role};
 use super::memory::MemoryReport;
@@ -14,7 +15,6 @@ use crate::arena::BufferSpec;
 use crate::error::Error;
 use crate::id::DeviceAddr;
 use crate::worker::{FreeOutcome, WorkerConfig};
-use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::Arc;
@@ -31,18 +31,21 @@ pub(super) struct Worker {
 #[pymethods]
 impl Worker {
     #[new]
-    #[pyo3(signature = (platform, device_id = 0, *, capacity, poison = false, cores = None, name = None))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of one Python call")]
+    #[pyo3(signature = (platform, device_id = 0, *, capacity, poison = false, packed_weights = 0.5, cores = None, schedule_seed = None, name = None))]
     fn new(
         py: Python<'_>,
         platform: &str,
         device_id: i64,
         capacity: u64,
         poison: bool,
+        packed_weights: f64,
         cores: Option<usize>,
+        schedule_seed: Option<u64>,
         name: Option<String>,
     ) -> PyResult<Self> {
-        let device = platform::open(platform, device_id, cores)?;
-        let config = WorkerConfig { name, device, capacity, poison, packed_share: 0.5 };
+        let device = platform::open(platform, device_id, cores, schedule_seed)?;
+        let config = WorkerConfig { name, device, capacity, poison, packed_share: packed_weights };
         let core = detached(py, || crate::worker::Worker::open(config))?;
         Ok(Self { shared: Shared::new(core) })
     }
@@ -85,7 +88,7 @@ impl Worker {
         if let Some(init) = &init
             && (init.shape, init.dtype) != (shape, dtype)
         {
-            return Err(PyValueError::new_err(format!(
+            return Err(Edge::InitMismatch.error(format!(
                 "init must have shape={shape} dtype=torch.{}, got shape={} dtype=torch.{}",
                 dtype.torch_name(),
                 init.shape,
@@ -112,7 +115,7 @@ impl Worker {
         let Some(resident) = tensor.resident() else {
             // A bare pointer owns nothing. Where it points at live memory, freeing that would take it from its owner.
             return match session.find(DeviceAddr(tensor.addr())) {
-                Ok((owner, _)) => Err(PyValueError::new_err(format!(
+                Ok((owner, _)) => Err(Edge::StaleTensor.error(format!(
                     "free_tensor(): stale DeviceTensor: its address belongs to another allocation, {owner}. Free the \
                      tensor that alloc_tensor() returned"
                 ))),
@@ -124,7 +127,7 @@ impl Worker {
 
     fn malloc(&self, py: Python<'_>, nbytes: &Bound<'_, PyAny>) -> PyResult<u64> {
         let bytes = numbers::byte_count(nbytes)?.ok_or_else(|| {
-            PyMemoryError::new_err(format!("nbytes={nbytes} of malloc() is more than any device memory has"))
+            Edge::TooLarge.error(format!("nbytes={nbytes} of malloc() is more than any device memory has"))
         })?;
         let site = site::caller(py);
         Ok(self.shared.enter(py, "malloc")?.malloc(bytes, site)?.0)
@@ -167,7 +170,7 @@ impl Worker {
         let tensor = tensor::expect(tensor, label)?;
         match tensor.resident() {
             Some(resident) => Ok(self.shared.enter(py, "run")?.check_buffer(&resident.buffer, || label.to_owned())?),
-            None => Err(PyValueError::new_err(format!("{label}: {}", tensor::not_resident(tensor, py)))),
+            None => Err(Edge::RawTensor.error(format!("{label}: {}", tensor::not_resident(tensor, py)))),
         }
     }
 
@@ -195,12 +198,12 @@ impl Worker {
         for &index in &output_indices {
             match seen.get_mut(index) {
                 Some(seen) if !*seen => *seen = true,
-                Some(_) => return Err(PyValueError::new_err(format!("output index {index} is given twice"))),
+                Some(_) => return Err(Edge::BadOutputs.error(format!("output index {index} is given twice"))),
                 None => {
                     let count = program.params.len();
-                    return Err(PyValueError::new_err(format!(
-                        "output index {index} is out of range for {count} parameters"
-                    )));
+                    return Err(
+                        Edge::BadOutputs.error(format!("output index {index} is out of range for {count} parameters"))
+                    );
                 }
             }
         }

@@ -9,7 +9,6 @@ from pypto.frontend.rules.base import Rule, integers
 from pypto.frontend.values import Value, Window, describe, is_scalar
 from pypto.ir.exprs import Const, Expr, cast
 from pypto.ir.nodes import OpStmt, Var
-from pypto.ir.types import TileType
 from pypto.language.dtypes import FP32, INDEX, INT64
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def read(call: BoundCall) -> Value:
 
 
 def write(call: BoundCall) -> Value:
-    """Writes one element."""
+    """Writes one element, in place: an on-chip value changes under all its names."""
     builder = call.builder
     owner, at = _place(call)
     value = scalars.scalar(builder, call.values[2], call.node_of(2), "the value")
@@ -66,13 +65,6 @@ def write(call: BoundCall) -> Value:
             f"{call.form.spelling}: a {value.dtype} scalar for {dtype} elements; the dtypes must be equal",
             call.node_of(2),
             f"convert it: pl.cast(x, pl.{dtype.name})",
-        )
-    if isinstance(owner.type, TileType) and builder.users.get(owner, 0) > 1:
-        builder.fail(
-            "unsupported",
-            f"{call.form.spelling} to a tile that has two names is not supported yet",
-            call.node,
-            "write to it before it gets a second name",
         )
     builder.emit(OpStmt("write", None, (owner, at, value), builder.loc(call.node)))
     return owner

@@ -93,7 +93,7 @@ def _products(call: BoundCall, acc: Var | None, a: Var, b: Var, condition: tuple
     if all(extent == 1 for extent in right[:-2]):
         a_rows = a.tile.is_full or all(extent == 1 for extent in left[:-2])
         if a_rows:  # the rows of a batch on the left are rows of one product
-            return _one(call, acc, a, b, condition, left[:-1])
+            return _one(call, acc, a, b, condition, (1,) * (len(right) - len(left)) + left[:-1])
     batch = _broadcast(call, left[:-2], right[:-2])
     if not a.tile.is_full or not b.tile.is_full:
         call.builder.fail(

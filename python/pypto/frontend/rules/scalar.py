@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pypto.frontend.rules.base import Rule, constant
-from pypto.frontend.values import Value, Window, describe
+from pypto.frontend.values import NONE, PyValue, Value, Window, describe
 from pypto.ir.exprs import ScalarOp, of_dim
 from pypto.ir.nodes import Var
 from pypto.language.dtypes import INDEX
@@ -46,4 +46,27 @@ def identity(call: BoundCall) -> Value:
     return call.values[0]  # type: ignore[no-any-return]
 
 
-RULES: dict[str, Rule] = {"block_scalar": block_scalar, "dim": dim, "identity": identity}
+class _Handle:
+    """What prefetches pass around: a context, an event, a session."""
+
+
+_HANDLE = PyValue(_Handle())
+
+
+def handle(call: BoundCall) -> Value:
+    """Something to pass on, of a hint."""
+    return _HANDLE
+
+
+def nothing(call: BoundCall) -> Value:
+    """Cache control and low-level events: statements of a kernel run in program order."""
+    return NONE
+
+
+RULES: dict[str, Rule] = {
+    "block_scalar": block_scalar,
+    "dim": dim,
+    "identity": identity,
+    "handle": handle,
+    "nothing": nothing,
+}

@@ -20,9 +20,10 @@ row("get_subblock_idx", "Index of the vector lane, or 0.", rule="lane_index", pl
 row("aiv_shard", "The half of the current lane.", rule="lane_only", pl="x, span=None", tile="x, span=None")
 row("aic_gather", "Joins the halves of both lanes.", rule="lane_only", pl="x, span=None", tile="x, span=None")
 
-row("sync_set", "Low-level event.", system="event_id, *, pipe, ffts_mode=None, core_type=None, span=None")
-row("sync_wait", "Low-level event.", system="event_id, *, pipe, core_type=None, span=None")
-row("set_ffts", "Low-level event workspace.", system="workspace, *, span=None")
+_EVENT = "Order between the pipes of a core, which run in program order here: nothing to do."
+row("sync_set", _EVENT, rule="nothing", system="event_id, *, pipe, ffts_mode=None, core_type=None, span=None")
+row("sync_wait", _EVENT, rule="nothing", system="event_id, *, pipe, core_type=None, span=None")
+row("set_ffts", _EVENT, rule="nothing", system="workspace, *, span=None")
 row(
     "syncall",
     "Barrier over all blocks: what each wrote before it, all may read after it. At the top level of a kernel.",
@@ -32,6 +33,7 @@ row(
 row(
     "cacheinvalid",
     "Cache control: nothing to do on this device.",
+    rule="nothing",
     system="tensor=None, shapes=None, offsets=None, *, span=None",
 )
 _PIPE = "Explicit pipe between the cube and the vector core."
@@ -68,7 +70,7 @@ row(
     array="array, index, value",
 )
 
-row("make_context", "Context for prefetches: a hint.", prefetch="")
-row("async_prefetch", "Starts a prefetch: a hint.", prefetch="src, ctx")
-row("session", "Session for prefetches: a hint.", prefetch="ctx")
-row("wait", "Waits for a prefetch: a hint.", prefetch="event, session_handle")
+row("make_context", "Context for prefetches: a hint.", rule="handle", prefetch="")
+row("async_prefetch", "Starts a prefetch: a hint.", rule="handle", prefetch="src, ctx")
+row("session", "Session for prefetches: a hint.", rule="handle", prefetch="ctx")
+row("wait", "Waits for a prefetch: a hint.", rule="nothing", prefetch="event, session_handle")

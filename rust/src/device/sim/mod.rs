@@ -26,20 +26,19 @@ use std::sync::Arc;
 pub struct SimDevice {
     isa: Isa,
     pool: Arc<CorePool>,
-    /// Every task waits for others that can run beside it, also where that is not worth it.
-    always: bool,
+    seed: Option<u64>,
 }
 
 impl SimDevice {
     /// A chip with `cores` cores whose kernels use `isa`.
     pub fn new(cores: usize, isa: Isa) -> Self {
-        Self { isa, pool: Arc::new(CorePool::new(cores)), always: false }
+        Self { isa, pool: Arc::new(CorePool::new(cores)), seed: None }
     }
 
-    /// The same chip, on which every task waits for others that can run beside it, however short it is: for tests.
-    #[cfg(test)]
-    fn eager(self) -> Self {
-        Self { always: true, ..self }
+    /// The same chip with a schedule for tests: every task waits for others that can run beside it, however short it is,
+    /// and those that wait run in a random order that follows from `seed`.
+    pub fn with_schedule_seed(self, seed: u64) -> Self {
+        Self { seed: Some(seed), ..self }
     }
 
     /// The instruction set of the kernels.
@@ -63,7 +62,7 @@ impl Device for SimDevice {
         let round = |bytes: u64| bytes.next_multiple_of(64);
         let paces: Vec<Pace> =
             lowered.kernels.iter().map(|code| Pace::between(code_ns(code, 1), code_ns(code, LONG))).collect();
-        let task_cores = if self.always || may_overlap(&lowered.entry) { self.pool.cores() } else { 1 };
+        let task_cores = if self.seed.is_some() || may_overlap(&lowered.entry) { self.pool.cores() } else { 1 };
         let plan = ScratchPlan {
             task_cores,
             cores: self.pool.cores(),
@@ -77,10 +76,10 @@ impl Device for SimDevice {
             name: program.name.clone(),
             files: program.files.clone(),
             estimate: estimate(&lowered),
-            state: State::new(&lowered, self.pool.cores(), task_cores, paces),
-            waits: match (self.always, task_cores) {
-                (true, _) => Waits::Always,
-                (false, 1) => Waits::Never,
+            state: State::new(&lowered, self.pool.cores(), task_cores, paces, self.seed),
+            waits: match (self.seed, task_cores) {
+                (Some(_), _) => Waits::Always,
+                (None, 1) => Waits::Never,
                 _ => Waits::Worth,
             },
             lowered,

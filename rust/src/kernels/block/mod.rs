@@ -172,7 +172,7 @@ impl Block {
             | BlockOp::GatherStride
             | BlockOp::GatherBytes
             | BlockOp::GatherCompare { .. }
-            | BlockOp::GatherTensor => gather::resolve(op, dtypes, isa),
+            | BlockOp::GatherTensor => gather::resolve(op, dtypes),
             BlockOp::ScatterCols
             | BlockOp::ScatterFlat
             | BlockOp::ScatterStride

@@ -69,6 +69,21 @@ fn rank_key<V: Value>(record: u64) -> u64 {
     u64::from(ordered) << 32 | u64::from(!(record >> 32) as u32)
 }
 
+/// The place of each key is the number of those before it: a thousand comparisons in vectors and without a branch are faster
+/// than a sort. Keys that are absent are 0 and come last.
+#[inline(always)]
+fn places(keys: &[u64; 32]) -> [u64; 32] {
+    let mut places = [0u64; 32];
+    for (at, &key) in keys.iter().enumerate() {
+        for (other, place) in places.iter_mut().enumerate() {
+            // Equal keys keep their order.
+            let first = key > keys[other] || (key == keys[other] && at < other);
+            *place += u64::from(first);
+        }
+    }
+    places
+}
+
 struct Sort32<V>(PhantomData<V>);
 
 impl<V: Value> Kernel for Sort32<V> {
@@ -94,15 +109,11 @@ impl<V: Value> Kernel for Sort32<V> {
                     records[at] = V::record(bits, index);
                     keys[at] = rank_key::<V>(records[at]);
                 }
-                // The place of each is the number of those before it: a thousand comparisons without a branch are faster than
-                // a sort with one.
-                for at in 0..count {
-                    let key = keys[at];
-                    let before = keys[..at].iter().map(|&other| u64::from(other >= key)).sum::<u64>();
-                    let after = keys[at + 1..count].iter().map(|&other| u64::from(other > key)).sum::<u64>();
-                    let place = start + (before + after) as usize;
+                let places = places(&keys);
+                for (&record, &place) in records[..count].iter().zip(&places) {
+                    let place = start + place as usize;
                     // SAFETY: the result has a record for each element.
-                    unsafe { out.at::<u8>(row, 0).add(place * RECORD).cast::<u64>().write_unaligned(records[at]) };
+                    unsafe { out.at::<u8>(row, 0).add(place * RECORD).cast::<u64>().write_unaligned(record) };
                 }
             }
         }

@@ -187,7 +187,7 @@ impl Simd for Avx2 {
         fn relu_f(x: V) -> V { _mm256_and_ps(x, _mm256_cmp_ps::<_CMP_NLE_UQ>(x, _mm256_setzero_ps())) }
         fn scale_f(x: V, n: V) -> V {
             // Two factors, since 2^n itself may be out of range; the first product is exact.
-            let n = _mm256_cvtps_epi32(n);
+            let n = _mm256_cvttps_epi32(_mm256_floor_ps(n));
             let half = _mm256_srai_epi32::<1>(n);
             let rest = _mm256_sub_epi32(n, half);
             let bias = _mm256_set1_epi32(127);
@@ -250,6 +250,11 @@ impl Simd for Avx2 {
     }
 
     memory! {
+        fn pick(table: &[f32; 16], index: V) -> V {
+            let low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table.as_ptr()), int(index));
+            let high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table.as_ptr().add(8)), int(index));
+            _mm256_blendv_ps(low, high, bits(_mm256_slli_epi32::<28>(int(index))))
+        }
         fn split_f(x: V) -> (V, V) { split_f::<Self>(x) }
         fn load(p: *const u8) -> V { _mm256_loadu_ps(p.cast()) }
         fn load_part(p: *const u8, part: Part) -> V { _mm256_maskload_ps(p.cast(), part.mask) }

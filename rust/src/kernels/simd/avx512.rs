@@ -192,6 +192,9 @@ impl Simd for Avx512 {
     }
 
     memory! {
+        fn pick(table: &[f32; 16], index: V) -> V {
+            _mm512_permutexvar_ps(int(index), _mm512_loadu_ps(table.as_ptr()))
+        }
         fn load(p: *const u8) -> V { _mm512_loadu_ps(p.cast()) }
         fn load_part(p: *const u8, part: __mmask16) -> V { _mm512_maskz_loadu_ps(part, p.cast()) }
         fn store(p: *mut u8, v: V) { _mm512_storeu_ps(p.cast(), v) }

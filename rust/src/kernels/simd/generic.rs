@@ -142,6 +142,10 @@ impl Simd for Generic {
         let (v, rest) = (v.lanes(), rest.lanes());
         V::new(std::array::from_fn(|i| if i < part { v[i] } else { rest[i] }))
     }
+    #[inline(never)]
+    unsafe fn pick(table: &[f32; 16], index: V) -> V {
+        map_lanes(index, |index| table[index as usize % 16].to_bits())
+    }
     #[inline(always)]
     unsafe fn iota() -> V {
         V(quad::new([0, 1, 2, 3]), quad::new([4, 5, 6, 7]))
@@ -339,7 +343,8 @@ impl Simd for Generic {
     unsafe fn scale_f(x: V, n: V) -> V {
         // Two factors, since 2^n itself may be out of range; the first product is exact.
         zip(x, n, |x, n| {
-            let n = quad::f32_to_i32_raw(n);
+            // A sixteenth as an integer, since the quad has no floor.
+            let n = quad::sra::<4>(quad::f32_to_i32_raw(quad::mul_f(n, quad::new([16f32.to_bits(); 4]))));
             let half = quad::sra::<1>(n);
             let bias = quad::new([127; 4]);
             let power = |n: Quad| quad::shl::<23>(quad::add_i(n, bias));

@@ -3,19 +3,6 @@
 use super::Simd;
 use crate::dtype::Rounding;
 
-/// Constants of [`exp_f`]: the polynomial is the minimax of degree 6 over +-ln(2)/2 with the error measured in units in the
-/// last place of the result and the constant term fixed at 1 (so that `exp(0)` is 1).
-mod exp {
-    pub const LOW: f32 = -104.0; // exp is below half the smallest subnormal
-    pub const HIGH: f32 = 89.0; // exp is beyond the largest finite number
-    pub const LOG2_E: f32 = std::f32::consts::LOG2_E;
-    /// 1.5 * 2^23: adding it leaves an integer in the low bits.
-    pub const MAGIC: f32 = 12_582_912.0;
-    pub const LN2_HIGH: f32 = std::f32::consts::LN_2;
-    pub const LN2_LOW: f32 = -1.904_654_3e-9;
-    pub const COEFFICIENTS: [f32; 6] = [1.0, 0.499_999_9, 0.166_664_48, 0.041_668_538, 0.008_373_2, 0.001_381_586_7];
-}
-
 /// `-x`.
 #[inline(always)]
 pub(crate) unsafe fn neg_f<S: Simd>(x: S::V) -> S::V {
@@ -49,27 +36,6 @@ pub(crate) unsafe fn max_f<S: Simd>(a: S::V, b: S::V) -> S::V {
 pub(crate) unsafe fn min_f<S: Simd>(a: S::V, b: S::V) -> S::V {
     // SAFETY: the caller vouches for the instruction set.
     unsafe { S::select(S::unordered_f(a, b), S::splat(f32::NAN.to_bits()), S::min_num(a, b)) }
-}
-
-/// `exp(x)`: `x = n ln 2 + r`, a polynomial in `r`, times `2^n`.
-#[inline(always)]
-pub(crate) unsafe fn exp_f<S: Simd>(x: S::V) -> S::V {
-    // SAFETY: the caller vouches for the instruction set.
-    unsafe {
-        let c = |value: f32| S::splat(value.to_bits());
-        let x = S::at_least_f(S::at_most_f(x, c(exp::HIGH)), c(exp::LOW));
-        let n = S::sub_f(S::fma_f(x, c(exp::LOG2_E), c(exp::MAGIC)), c(exp::MAGIC));
-        let r = S::fma_f(n, c(-exp::LN2_HIGH), x);
-        let r = S::fma_f(n, c(-exp::LN2_LOW), r);
-        let [c1, c2, c3, c4, c5, c6] = exp::COEFFICIENTS;
-        let p = S::fma_f(c(c6), r, c(c5));
-        let p = S::fma_f(p, r, c(c4));
-        let p = S::fma_f(p, r, c(c3));
-        let p = S::fma_f(p, r, c(c2));
-        let p = S::fma_f(p, r, c(c1));
-        let p = S::fma_f(p, r, c(1.0));
-        S::scale_f(p, n)
-    }
 }
 
 /// An integral number by the given rounding; for `Odd` the floor.

@@ -13,21 +13,21 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod exp;
 mod generic;
-mod math;
 mod log;
-mod trigonometry;
+mod math;
 mod quad;
+mod trigonometry;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx512::Avx512;
+pub(crate) use exp::exp_f;
 pub(crate) use generic::Generic;
 pub(crate) use log::log_f;
-pub(crate) use math::{
-    abs_i, exp_f, f32_to_i32, f32_to_u32, fmod_i, fmod_u, max_f, min_f, neg_f, neg_i, rem_i,
-};
+pub(crate) use math::{abs_i, f32_to_i32, f32_to_u32, fmod_i, fmod_u, max_f, min_f, neg_f, neg_i, rem_i};
 pub(crate) use trigonometry::{cos_f, sin_f};
 
 /// One implementation of vectors.
@@ -57,6 +57,8 @@ pub(crate) trait Simd: Copy {
 
     /// The number of each lane: 0, 1, 2, ...
     unsafe fn iota() -> Self::V;
+    /// The entry of a table that the low four bits of each lane name.
+    unsafe fn pick(table: &[f32; 16], index: Self::V) -> Self::V;
     /// `bits` in every lane.
     unsafe fn splat(bits: u32) -> Self::V;
     /// The lowest lane.
@@ -139,7 +141,7 @@ pub(crate) trait Simd: Copy {
     /// `(m, e)` with `x = m * 2^e` and `m` in [0.75, 1.5), subnormal numbers included. `e` is -inf for zeros and inf for inf,
     /// with any finite `m`; `m` is NaN for NaN and numbers below 0.
     unsafe fn split_f(x: Self::V) -> (Self::V, Self::V);
-    /// `x * 2^n`, rounded once; `x` is near 1, `n` integral and within -150..=128, or either is NaN.
+    /// `x * 2^floor(n)`, rounded once; `x` is within [0.5, 4), `n` a multiple of 1/16 and within -151..=129, or either is NaN.
     unsafe fn scale_f(x: Self::V, n: Self::V) -> Self::V;
     unsafe fn trunc_f(x: Self::V) -> Self::V;
     unsafe fn floor_f(x: Self::V) -> Self::V;

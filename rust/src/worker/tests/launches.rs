@@ -264,6 +264,16 @@ fn a_launch_leaves_the_span_tree_of_the_contract() {
     let spans: Vec<_> = spans.into_iter().filter(|span| span.invocation == mine).collect();
     let expected = "chip.run\n  bind\n    args args=3\n  h2d bytes=100\n    a bytes=100\n  runner_run\n    device_wall [dev]\n  d2h bytes=100\n    c bytes=100\n  validate\n";
     assert_eq!(trace::tree(&spans), expected);
+
+    // What the names say is true: a span lies within the one that its name lies in, and beside its siblings.
+    let parent = |span: &trace::SpanRecord| span.name.text().strip_suffix(span.name.leaf()).unwrap().to_owned();
+    for span in spans.iter().filter(|span| span.name.depth() > 0) {
+        let around = spans.iter().find(|other| format!("{}.", other.name.text()) == parent(span)).unwrap();
+        assert!(around.begin_ns <= span.begin_ns && span.end_ns() <= around.end_ns(), "{around:?} {span:?}");
+        for other in spans.iter().filter(|other| other.name != span.name && parent(other) == parent(span)) {
+            assert!(other.end_ns() <= span.begin_ns || span.end_ns() <= other.begin_ns, "{other:?} {span:?}");
+        }
+    }
 }
 
 proptest! {

@@ -50,8 +50,9 @@ pub(super) struct State {
 }
 
 impl State {
-    /// For `cores` cores, of which `task_cores` run tasks. `paces` are of the kernels.
-    pub fn new(lowered: &Lowered, cores: usize, task_cores: usize, paces: Vec<Pace>) -> Self {
+    /// For `cores` cores, of which `task_cores` run tasks. `paces` are of the kernels; with a `seed`, tasks that wait
+    /// together run in a random order.
+    pub fn new(lowered: &Lowered, cores: usize, task_cores: usize, paces: Vec<Pace>, seed: Option<u64>) -> Self {
         let codes = || lowered.kernels.iter();
         let most_mems = codes().map(|code| code.max_mems).max().unwrap_or(0);
         let most_scalars = codes().map(|code| code.max_scalars).max().unwrap_or(0);
@@ -68,7 +69,7 @@ impl State {
         Self {
             entry: Frame::new(&lowered.entry),
             lanes: (0..cores).map(lane).collect(),
-            wave: Wave::default(),
+            wave: Wave::new(seed),
             paces,
             packed: Vec::new(),
             replay: Replay::new(lowered),

@@ -15,6 +15,8 @@ use crate::program::Operand;
 /// Work of one part in picoseconds: well above a hand-off (0.3 us hot, 10-29 us cold), well below the time between two
 /// looks at the keyboard.
 const PART_PS: u64 = 30_000_000;
+/// Work that is cut into parts on one core too, so that it can be interrupted.
+const LONG_PS: u64 = 200 * PART_PS;
 /// Estimated picoseconds of one multiply-add in a matrix kernel; the slowest instruction set would be 20 times this.
 const FMA_PS: u64 = 20;
 
@@ -242,7 +244,9 @@ impl<'a> Crew<'a> {
         let by_rows = m / m_step > n / n_step;
         let (length, grain) = if by_rows { (m, m_step) } else { (n, n_step) };
         let blocks = length.div_ceil(grain);
-        let parts = self.parts(work, blocks);
+        // Each part packs its operands anew, so short products come in few parts.
+        let few = if work < LONG_PS { 2 * context.pool.cores() as u64 } else { blocks };
+        let parts = self.parts(work, blocks.min(few));
         let sizes = [&step.a, &step.b, &step.c, step.acc.as_ref().unwrap_or(&step.c)];
         let sizes = sizes.map(|operand| operand.dtype.size() as isize);
         let right = Packed::find(context.packed, kernel, (mems[1].data, mems[1].row_stride), [m, n, k]);
@@ -294,7 +298,7 @@ impl<'a> Crew<'a> {
     /// How many parts to make of `work` that can be cut into at most `most`. A part is also what can be interrupted, so
     /// long steps are cut for one core too.
     fn parts(&self, work: u64, most: u64) -> u64 {
-        let cut = work >= 2 * PART_PS && self.alone && self.context.pool.cores() > 1 || work >= 200 * PART_PS;
+        let cut = work >= 2 * PART_PS && self.alone && self.context.pool.cores() > 1 || work >= LONG_PS;
         if cut { (work / PART_PS).clamp(1, most.max(1)) } else { 1 }
     }
 }

@@ -14,6 +14,7 @@ use super::{Stop, span};
 use crate::device::sim::code::Param;
 use crate::program::LaunchArg;
 use crate::trace::{Track, names, now};
+use fastrand::Rng;
 use std::sync::{Mutex, PoisonError};
 
 /// Waiting blocks for each core: enough that uneven ones even out, few enough that looking for conflicts stays cheap.
@@ -39,11 +40,20 @@ pub(super) struct Wave {
     regions: Vec<Region>,
     /// What the unit that is being looked at touches.
     own: Vec<Region>,
+    /// Shuffles the units.
+    random: Option<Rng>,
+    /// In which order they run, where that is not theirs.
+    order: Vec<usize>,
     /// Begin of the first task and end of the last, in ticks.
     pub tasks: Option<(u64, u64)>,
 }
 
 impl Wave {
+    /// An empty one. With a `seed`, what waits together runs in a random order.
+    pub fn new(seed: Option<u64>) -> Self {
+        Self { random: seed.map(Rng::with_seed), ..Self::default() }
+    }
+
     /// Forgets what an earlier launch left.
     pub fn reset(&mut self) {
         self.clear();
@@ -160,9 +170,16 @@ impl Wave {
         // The last round of few blocks would leave cores idle: its blocks run one by one, their steps cut into parts.
         let together = if count < 4 * cores { count - count % cores } else { count };
         let failed = Mutex::new(None::<(usize, Stop)>);
+        self.order.clear();
+        if let Some(random) = &mut self.random {
+            self.order.extend(0..count);
+            random.shuffle(&mut self.order);
+        }
         let this = &*self;
+        let turn = |at: usize| this.order.get(at).copied().unwrap_or(at);
         let context = core.context;
         let part = |part: usize, number: usize| {
+            let part = turn(part);
             if let Err(stop) = this.unit(part, &mut Core::new(context, number, false)) {
                 let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
                 if failed.as_ref().is_none_or(|&(first, _)| part < first) {
@@ -176,7 +193,7 @@ impl Wave {
         let mut result =
             failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), |(_, stop)| Err(stop));
         for left in together..count {
-            result = result.and_then(|()| self.unit(left, core));
+            result = result.and_then(|()| this.unit(turn(left), core));
         }
         if core.context.invocation != 0 {
             self.tasks = Some((self.tasks.map_or(begin, |(first, _)| first), now()));

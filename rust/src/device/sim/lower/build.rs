@@ -51,7 +51,7 @@ impl Graph<'_> {
     }
 }
 
-struct Builder<'a> {
+pub(super) struct Builder<'a> {
     function: &'a Function,
     alias: &'a Alias,
     /// The value that each slot holds now; `None` while the run has not mentioned it.
@@ -110,6 +110,9 @@ impl<'a> Builder<'a> {
     fn value(&mut self, at: Loc, op: &TileOp, slot: TileSlot, mut args: Args) -> NodeId {
         let new = |op_is: NodeOp| New { op: op_is, at, slot, region: op.region };
         let is_same = |this: &Self, node: NodeId| this.graph.nodes[node].slot() == slot;
+        if let Some(made) = self.elementwise_by_parts(&new, op, &args) {
+            return made;
+        }
         match op.op {
             OpCode::Move | OpCode::Expand | OpCode::Reinterpret if is_same(self, args.tiles[0]) => args.tiles[0],
             // Another physical size has another row stride, so the value is really copied.
@@ -159,6 +162,26 @@ impl<'a> Builder<'a> {
         }
     }
 
+    /// An operation of one tile that was put together from parts, and of no other tile.
+    fn elementwise_by_parts(&mut self, new: &impl Fn(NodeOp) -> New, op: &TileOp, args: &Args) -> Option<NodeId> {
+        let [tile] = args.tiles[..] else { return None };
+        let kind = match op.op {
+            OpCode::Cast if self.node_at(tile).dtype.is_float() && new(NodeOp::Undef).slot.dtype == DType::Bool => {
+                return None;
+            }
+            OpCode::Cast => NodeOp::Cast(op.mode.unwrap_or(Rounding::None)),
+            other if is_unary(other) => NodeOp::Unary(other),
+            other if is_binary(other) => NodeOp::Binary(other),
+            _ => return None,
+        };
+        let (from, to) = (self.node_at(tile).slot(), new(NodeOp::Undef).slot);
+        if (from.rows, from.cols) != (to.rows, to.cols) {
+            return None;
+        }
+        let parts = self.parts(tile)?;
+        Some(self.by_parts(new, &parts, &kind, &args.scalars))
+    }
+
     fn effect(&mut self, at: Loc, op: &TileOp, args: Args) {
         let tile = args.tiles[0];
         let slot = self.graph.nodes[tile].slot();
@@ -166,7 +189,10 @@ impl<'a> Builder<'a> {
         match op.op {
             OpCode::Store => {
                 let spec = self.spec(&args);
-                self.node(new(NodeOp::Store(spec)), vec![tile], vec![]);
+                let parts = self.parts(tile);
+                if !parts.is_some_and(|parts| self.store_parts(&new, &parts, &spec)) {
+                    self.node(new(NodeOp::Store(spec)), vec![tile], vec![]);
+                }
             }
             OpCode::StoreAdd => {
                 let spec = self.spec(&args);
@@ -367,8 +393,12 @@ impl<'a> Builder<'a> {
         })
     }
 
+    pub(super) fn node_at(&self, id: NodeId) -> &Node {
+        &self.graph.nodes[id]
+    }
+
     /// Adds a node at the next position.
-    fn node(&mut self, new: New, inputs: Vec<NodeId>, scalars: Vec<Operand>) -> NodeId {
+    pub(super) fn node(&mut self, new: New, inputs: Vec<NodeId>, scalars: Vec<Operand>) -> NodeId {
         let New { op, at, slot, region } = new;
         for &input in &inputs {
             self.used(input);
@@ -418,15 +448,15 @@ impl<'a> Builder<'a> {
 }
 
 /// What a node is, without its arguments.
-struct New {
-    op: NodeOp,
-    at: Loc,
-    slot: TileSlot,
-    region: [Operand; 2],
+pub(super) struct New {
+    pub op: NodeOp,
+    pub at: Loc,
+    pub slot: TileSlot,
+    pub region: [Operand; 2],
 }
 
 /// The box that is `region` of the rows and columns of `spec` from `start` on, if it is one box.
-fn part_of(spec: &BoxSpec, rows: Operand, start: [Operand; 2], region: [Operand; 2]) -> Option<BoxSpec> {
+pub(super) fn part_of(spec: &BoxSpec, rows: Operand, start: [Operand; 2], region: [Operand; 2]) -> Option<BoxSpec> {
     let sum = |a: Operand, b: Operand| match (a, b) {
         (Operand::Int(a), Operand::Int(b)) => a.checked_add(b).map(Operand::Int),
         (other, Operand::Int(0)) | (Operand::Int(0), other) => Some(other),

@@ -87,7 +87,8 @@ impl Group {
         // The chain goes row by row, so a store may share memory with an earlier access only box for box.
         let in_order = match &node.op {
             NodeOp::Store(spec) => {
-                let apart = |other: &BoxSpec| !alias.may(other.tensor, spec.tensor) || other == spec;
+                let apart =
+                    |other: &BoxSpec| !alias.may(other.tensor, spec.tensor) || other == spec || disjoint(other, spec);
                 self.nodes.iter().all(|&member| {
                     let stored = matches!(&nodes[member].op, NodeOp::Store(other) if !apart(other));
                     let loaded = nodes[member]
@@ -205,4 +206,19 @@ impl Group {
             _ => None,
         })
     }
+}
+
+/// Whether two boxes of one view certainly have no element in common.
+pub(super) fn disjoint(a: &BoxSpec, b: &BoxSpec) -> bool {
+    let before = |start: Operand, extent: Operand, next: Operand| match (start, extent, next) {
+        (Operand::Int(start), Operand::Int(extent), Operand::Int(next)) => {
+            start.checked_add(extent).is_some_and(|end| end <= next)
+        }
+        _ => false,
+    };
+    a.tensor == b.tensor
+        && (0..a.offsets.len()).any(|axis| {
+            before(a.offsets[axis], a.extents[axis], b.offsets[axis])
+                || before(b.offsets[axis], b.extents[axis], a.offsets[axis])
+        })
 }

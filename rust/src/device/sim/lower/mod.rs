@@ -15,6 +15,7 @@ mod functions;
 mod graph;
 mod group;
 mod liveness;
+mod parts;
 mod schedule;
 
 pub(super) use functions::{element_bits, lane_bits};

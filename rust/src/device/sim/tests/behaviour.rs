@@ -85,7 +85,7 @@ pub(super) fn matrix(rows: usize, cols: usize, value: impl Fn(usize, usize) -> f
     Matrix { dtype: DType::F32, rows, cols, data }
 }
 
-fn value(matrix: &Matrix, row: usize, col: usize) -> f32 {
+pub(super) fn value(matrix: &Matrix, row: usize, col: usize) -> f32 {
     f32::from_bits(matrix.data[row * matrix.cols + col].unwrap() as u32)
 }
 

@@ -4,6 +4,7 @@ mod behaviour;
 mod fusing;
 mod mutants;
 mod operations;
+mod products;
 mod random;
 mod reference;
 mod run;

@@ -15,7 +15,7 @@ use super::alias::Alias;
 use super::chain::{self, Outside};
 use super::emit::Emitter;
 use super::graph::{Graph, Item, Node, NodeId, NodeOp};
-use super::group::Group;
+use super::group::{Group, disjoint};
 use crate::device::DeviceError;
 use crate::device::sim::code::{BoxSpec, ChainStep, Mem, Step, TileMem, Window};
 use crate::kernels::Isa;
@@ -186,7 +186,7 @@ impl Scheduler<'_> {
     /// so is one that the item itself stores to another place.
     fn settle_aliases(&mut self, stored: &BoxSpec, pos: usize) -> Result<(), DeviceError> {
         self.settle_where(pos, |this, node| match &node.op {
-            NodeOp::Load(spec) if this.alias.may(spec.tensor, stored.tensor) => {
+            NodeOp::Load(spec) if this.alias.may(spec.tensor, stored.tensor) && !disjoint(spec, stored) => {
                 node.last_use() > pos || (node.last_use() == pos && spec != stored)
             }
             _ => false,

@@ -61,7 +61,7 @@ impl Generator<'_, '_> {
         let (dtype, class_rows, class_cols) = CLASSES[class];
         let number = dtype != DType::Bool;
         let full = class_rows == ROWS && class_cols == COLS;
-        let made = match self.choices.below(20) {
+        let made = match self.choices.below(21) {
             0..3 => {
                 let (from, _, _) = self.relative(dtype);
                 Some((Extract, vec![Arg::Tile(from), self.start(), self.start()]))
@@ -135,7 +135,11 @@ impl Generator<'_, '_> {
                 Some((op, [&[a, b], &counts[..]].concat()))
             }
             17 => self.sorted(class, out, body),
-            18 if number => {
+            18 if full => {
+                self.joined(class, out, region, body);
+                None
+            }
+            19 if number => {
                 let scalars = [self.choices.of(&[-3, 0, 5]), self.choices.of(&[1, -2, 7])];
                 Some((Iota, scalars.map(int).to_vec()))
             }
@@ -212,6 +216,32 @@ impl Generator<'_, '_> {
             }
             _ => return None,
         })
+    }
+
+    /// A tile put together from the left columns of two others, with what is often done to it.
+    fn joined(&mut self, class: usize, out: u32, region: [Operand; 2], body: &mut Vec<Stmt>) {
+        let dtype = CLASSES[class].0;
+        let (cut, cols) = (self.choices.of(&[8i64, 19, 1]), i64::from(COLS));
+        body.push(tile(OpCode::Undef, Some(out), vec![], region));
+        // Sometimes a column is missing, sometimes the parts overlap.
+        for (start, count) in [(0, cut), (self.choices.of(&[cut, cut, cut + 1, cut - 1]), cols - cut)] {
+            let place = [0, start, i64::from(ROWS), count.min(cols - start).max(0)].map(int);
+            body.push(tile(
+                OpCode::Insert,
+                Some(out),
+                [&[Arg::Tile(out), self.of(class)], &place[..]].concat(),
+                region,
+            ));
+        }
+        if dtype != DType::Bool && self.choices.below(2) == 0 {
+            let value = Arg::Scalar(self.value(dtype));
+            body.push(tile(OpCode::Mul, Some(out), vec![Arg::Tile(out), value], region));
+        }
+        if TENSORS.contains(&dtype) {
+            let (tensor, row) = self.tensor(class);
+            let place = [Operand::Int(row), Operand::Int(0), region[0], region[1]].map(Arg::Scalar);
+            body.push(tile(OpCode::Store, None, [&[Arg::Tile(out), Arg::Tensor(tensor)], &place[..]].concat(), region));
+        }
     }
 
     fn scattered(&mut self, class: usize, out: u32) -> Option<(OpCode, Vec<Arg>)> {
