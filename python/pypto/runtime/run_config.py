@@ -62,8 +62,8 @@ class RunConfig:
     """How to compile, open a device and launch. All fields have defaults.
 
     `ChipWorker(config=...)` reads `platform`, `device_id`, `device_memory`, `poison`, `cores`, `packed_weights` and
-    `schedule_seed`; `docs/run_config.md` says who reads which of the others. Fields are checked when the object is made,
-    not when one is assigned later.
+    `schedule_seed`; `docs/run_config.md` says who reads which of the others. Fields are checked when the object is
+    made, not when one is assigned later.
 
     Attributes:
         platform: One of `PLATFORMS`.
@@ -92,11 +92,11 @@ class RunConfig:
         distributed_config: How to run on several devices.
         analyze_auto_scopes_for_deps: Look for dependencies in automatic scopes.
         memory_planner: Which planner places tiles.
+        strict_memory: Refuse kernels that keep more on chip than the real chip has room for, instead of warning.
         dump_ptoas_passes: Write the assembler's passes.
         device_memory: Bytes of device memory of a worker; None for half of the machine's memory.
         poison: Fill new device memory with NaN patterns and guard its ends; None follows `PYPTO_POISON`.
         cores: Simulated cores of a worker; None for one for each processor that the process may use.
-        strict_memory: Refuse kernels that keep more on chip than the real chip has room for, instead of warning.
         packed_weights: Keep a packed form beside resident matrices that products use again and again: the share of the
             device memory that these may take, True for a half, False for none.
         schedule_seed: Run independent tasks of a launch in a random order that follows from it, for tests of programs.
@@ -136,9 +136,9 @@ class RunConfig:
     device_memory: int | None = None
     poison: bool | None = None
     cores: int | None = None
-    strict_memory: bool = False
     packed_weights: bool | float = True
     schedule_seed: int | None = None
+    strict_memory: bool = False
 
     def __post_init__(self) -> None:
         """Checks the fields and derives those that follow from others."""

@@ -82,12 +82,14 @@ pub(super) struct Place {
     pub base: u32,
     pub offset: isize,
     pub row_stride: isize,
+    /// Whether results go past the caches.
+    pub stream: bool,
 }
 
 impl Place {
     pub fn address(&self, tensors: &[TensorArg], tiles: *mut u8) -> MemArg {
         let base = if self.base == TILES { tiles } else { tensors[self.base as usize].data };
-        MemArg { data: base.wrapping_offset(self.offset), row_stride: self.row_stride, stream: false }
+        MemArg { data: base.wrapping_offset(self.offset), row_stride: self.row_stride, stream: self.stream }
     }
 }
 
@@ -173,7 +175,7 @@ impl Replay {
                 }
             };
             let offset = (arg.data as isize).wrapping_sub(begin as isize);
-            Place { base, offset, row_stride: arg.row_stride }
+            Place { base, offset, row_stride: arg.row_stride, stream: arg.stream }
         }));
         self.scalars.extend_from_slice(scalars);
         self.steps.push(Taken { id, extents, trans, operands: self.operands.len(), scalars: self.scalars.len() });

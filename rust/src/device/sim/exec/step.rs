@@ -6,6 +6,7 @@ use super::frame::Frame;
 use super::interpret::{Context, Core, Lane};
 use super::packed::Packed;
 use super::replay::{Replay, StepId, Taken, product_operands};
+use crate::device::TensorArg;
 use crate::device::sim::code::{ChainStep, MatMulStep, Mem, MemUse, Step};
 use crate::device::sim::lower::lane_bits;
 use crate::kernels::chain::{ChainRun, MemArg};
@@ -19,6 +20,9 @@ const PART_PS: u64 = 30_000_000;
 const LONG_PS: u64 = 200 * PART_PS;
 /// Estimated picoseconds of one multiply-add in a matrix kernel; the slowest instruction set would be 20 times this.
 const FMA_PS: u64 = 20;
+/// Bytes of a tensor that, with another of its size, fills the last-level cache of most processors. A guess for all of them,
+/// since virtual machines report sizes that are wrong by a factor of ten.
+const OUTGROWS: u64 = 16 << 20;
 
 /// A box that is no matrix with adjacent columns and was copied to (or will be copied from) a dense buffer.
 pub(super) struct Bounced {
@@ -83,7 +87,8 @@ impl<'a> Core<'a> {
             let span = [if operand.extent.rows { rows } else { 1 }, if operand.extent.cols { cols } else { 1 }];
             let (data, row_stride) = address(operand, span, frame, *tiles, mems.len(), bounce, bounced)?;
             let row_stride = if operand.extent.rows { row_stride } else { 0 };
-            mems.push(MemArg { data, row_stride, stream: false });
+            let stream = operand.write && outgrows_caches(operand, &step.mems, frame, crew.context.tensors);
+            mems.push(MemArg { data, row_stride, stream });
         }
         scalars.clear();
         scalars.extend(step.scalars.iter().map(|scalar| lane_bits(frame.bits(scalar.value), scalar.dtype)));
@@ -301,6 +306,19 @@ impl<'a> Crew<'a> {
         let cut = work >= 2 * PART_PS && self.alone && self.context.pool.cores() > 1 || work >= LONG_PS;
         if cut { (work / PART_PS).clamp(1, most.max(1)) } else { 1 }
     }
+}
+
+/// Whether what a step writes to a tensor has left the caches before anybody comes back to it: the tensor does not fit beside
+/// one of its size, and the step does not read it (then its lines are in the cache already).
+fn outgrows_caches(operand: &MemUse, all: &[MemUse], frame: &Frame, tensors: &[TensorArg]) -> bool {
+    let base = |operand: &MemUse| match &operand.mem {
+        Mem::Box(spec) => Some(frame.tensors[spec.tensor as usize].base),
+        _ => None,
+    };
+    let Some(tensor) = base(operand) else { return false };
+    let elements = tensors.get(tensor as usize).and_then(|tensor| tensor.shape.elements()).unwrap_or(0);
+    elements.saturating_mul(operand.dtype.size() as u64) >= OUTGROWS
+        && all.iter().all(|other| other.write || base(other) != Some(tensor))
 }
 
 /// The address and the row stride of the transpose of a box, where that is a matrix with adjacent columns and the box is not.
