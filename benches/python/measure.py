@@ -81,8 +81,8 @@ def paired(first: str, second: str, names: dict[str, Any], *, calls: int, sample
 def quickest(first: str, second: str, names: dict[str, Any], *, calls: int, samples: int = 41) -> Paired:
     """As `paired`, from the processor time of the quickest sample of each.
 
-    For calls of milliseconds on one thread: a busy machine interrupts every one of them, so that neither the clock on the
-    wall nor neighbours are a yardstick.
+    For calls of milliseconds on one thread: a busy machine interrupts every one of them, so that neither the clock on
+    the wall nor neighbours are a yardstick.
     """
     timers = [timeit.Timer(statement, timer=time.process_time, globals=names) for statement in (first, second)]
     pairs = [tuple(timer.timeit(calls) / calls * 1e9 for timer in timers) for _ in range(samples + 1)][1:]
