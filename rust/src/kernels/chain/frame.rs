@@ -18,7 +18,7 @@ pub(super) const CHUNK_BYTES: usize = MAX_CHUNK * 4;
 pub(super) struct Entry {
     /// Column 0 of the row at work.
     pub base: *mut u8,
-    /// Bytes to the row that this frame is for next; 0 where there is none and where all rows are one.
+    /// Bytes to the row that this frame is for next, whether it exists or not; 0 where all rows are one.
     pub advance: isize,
     /// Whether stores go past the caches.
     pub stream: bool,

@@ -289,10 +289,12 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                             Code::Prefetch => {
                                 let advance = (*frame.add(op.a as usize).cast::<Entry>()).advance;
                                 let p = address!(a, step_a).wrapping_offset(advance);
-                                let mut at = 0;
-                                while at < N * S::LANES * usize::from(op.step_a) {
+                                // What is one row for all is in the caches.
+                                let bytes = if advance == 0 { 0 } else { N * S::LANES * usize::from(op.step_a) };
+                                let mut at = op.b as usize * 64;
+                                while at < bytes {
                                     S::prefetch(p.wrapping_add(at));
-                                    at += 64;
+                                    at += usize::from(op.step_b) * 64;
                                 }
                             }
                             $(Code::$unary => each!(N, i => acc[i] = lane::unary::<S>(UnaryFn::$unary, acc[i])),)*

@@ -125,9 +125,6 @@ impl Machine {
             loop {
                 let now = block.min(rest);
                 rest -= now;
-                for index in rest.min(block)..block {
-                    self.end_rows(frame(index));
-                }
                 for phase in &self.compiled.phases {
                     for index in 0..now {
                         self.phase(phase, frame(index), plan);
@@ -168,7 +165,7 @@ impl Machine {
         // SAFETY: as in `run`.
         unsafe {
             for (i, arg) in run.mems.iter().enumerate() {
-                let advance = arg.row_stride * block as isize;
+                let advance = arg.row_stride * block.max(1) as isize;
                 let aligned = arg.data.addr().is_multiple_of(64) && (block == 0 || arg.row_stride % 64 == 0);
                 let stream = arg.stream && aligned;
                 streams |= stream;
@@ -194,14 +191,6 @@ impl Machine {
             }
         }
         streams
-    }
-
-    /// There is no row after this one to prefetch.
-    unsafe fn end_rows(&self, frame: *mut u8) {
-        for i in 0..self.compiled.layout.mems {
-            // SAFETY: as in `run`.
-            unsafe { (*frame.add(self.compiled.layout.mem(i) as usize).cast::<Entry>()).advance = 0 };
-        }
     }
 
     unsafe fn next_row(&self, frame: *mut u8, block: usize) {

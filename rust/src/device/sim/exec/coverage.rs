@@ -96,7 +96,7 @@ mod tests {
             for &(row, col, rows, cols, write) in boxes {
                 let spec = BoxSpec { tensor: 0, dtype: DType::F32, offsets: vec![], extents: vec![] };
                 let operand = MemUse { mem: Mem::Box(spec), dtype: DType::F32, extent: Extent::FULL, write };
-                let place = Place { base: 0, offset: row * 24 + col * 4, row_stride: 24 };
+                let place = Place { base: 0, offset: row * 24 + col * 4, row_stride: 24, stream: false };
                 coverage.add(&operand, &place, [rows, cols, 0], &tensors);
             }
         }

@@ -62,6 +62,19 @@ pub(super) struct Taken {
     pub scalars: usize,
 }
 
+/// The operands of a step about to be taken.
+pub(super) struct Evaluated<'a> {
+    /// As in [`Taken`].
+    pub extents: [u64; 3],
+    pub trans: [bool; 2],
+    pub args: &'a [MemArg],
+    pub scalars: &'a [u32],
+    /// Where the tiles lie.
+    pub tiles: *mut u8,
+    /// Whether one of them is a dense copy of what is meant.
+    pub is_copied: bool,
+}
+
 /// A step of a kernel. The entry has none.
 #[derive(Clone, Copy)]
 pub(super) struct StepId {
@@ -82,12 +95,14 @@ pub(super) struct Place {
     pub base: u32,
     pub offset: isize,
     pub row_stride: isize,
+    /// Whether results go past the caches.
+    pub stream: bool,
 }
 
 impl Place {
     pub fn address(&self, tensors: &[TensorArg], tiles: *mut u8) -> MemArg {
         let base = if self.base == TILES { tiles } else { tensors[self.base as usize].data };
-        MemArg { data: base.wrapping_offset(self.offset), row_stride: self.row_stride, stream: false }
+        MemArg { data: base.wrapping_offset(self.offset), row_stride: self.row_stride, stream: self.stream }
     }
 }
 
@@ -149,21 +164,19 @@ impl Replay {
         self.tasks.push(Task { kernel, steps: self.steps.len() });
     }
 
-    /// Adds a step. `views` are those of the function that takes it, `args` and `scalars` its operands as evaluated.
+    /// Adds a step with its operands. `views` are those of the function that takes it.
     pub fn step<'u>(
         &mut self,
         id: StepId,
-        extents: [u64; 3],
-        trans: [bool; 2],
         uses: impl Iterator<Item = &'u MemUse>,
-        (args, scalars): (&[MemArg], &[u32]),
+        evaluated: Evaluated<'_>,
         views: &[View],
-        bases: (&[TensorArg], *mut u8),
+        tensors: &[TensorArg],
     ) {
         if self.progress != Progress::Recording || self.steps.len() == MAX_STEPS {
             return self.give_up();
         }
-        let (tensors, tiles) = bases;
+        let Evaluated { extents, trans, args, scalars, tiles, .. } = evaluated;
         self.operands.extend(uses.zip(args).map(|(operand, arg)| {
             let (base, begin) = match &operand.mem {
                 Mem::Tile(_) | Mem::Window(_) => (TILES, tiles),
@@ -173,7 +186,7 @@ impl Replay {
                 }
             };
             let offset = (arg.data as isize).wrapping_sub(begin as isize);
-            Place { base, offset, row_stride: arg.row_stride }
+            Place { base, offset, row_stride: arg.row_stride, stream: arg.stream }
         }));
         self.scalars.extend_from_slice(scalars);
         self.steps.push(Taken { id, extents, trans, operands: self.operands.len(), scalars: self.scalars.len() });

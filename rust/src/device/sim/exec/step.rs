@@ -5,7 +5,8 @@ use super::access::{BoxMem, WindowMem, plain_matrix};
 use super::frame::Frame;
 use super::interpret::{Context, Core, Lane};
 use super::packed::Packed;
-use super::replay::{Replay, StepId, Taken, product_operands};
+use super::replay::{Evaluated, Replay, StepId, Taken, product_operands};
+use crate::device::TensorArg;
 use crate::device::sim::code::{ChainStep, MatMulStep, Mem, MemUse, Step};
 use crate::device::sim::lower::lane_bits;
 use crate::kernels::chain::{ChainRun, MemArg};
@@ -19,6 +20,9 @@ const PART_PS: u64 = 30_000_000;
 const LONG_PS: u64 = 200 * PART_PS;
 /// Estimated picoseconds of one multiply-add in a matrix kernel; the slowest instruction set would be 20 times this.
 const FMA_PS: u64 = 20;
+/// Bytes of a tensor that, with another of its size, fills the last-level cache of most processors. A guess for all of them,
+/// since virtual machines report sizes that are wrong by a factor of ten.
+const OUTGROWS: u64 = 16 << 20;
 
 /// A box that is no matrix with adjacent columns and was copied to (or will be copied from) a dense buffer.
 pub(super) struct Bounced {
@@ -83,29 +87,18 @@ impl<'a> Core<'a> {
             let span = [if operand.extent.rows { rows } else { 1 }, if operand.extent.cols { cols } else { 1 }];
             let (data, row_stride) = address(operand, span, frame, *tiles, mems.len(), bounce, bounced)?;
             let row_stride = if operand.extent.rows { row_stride } else { 0 };
-            mems.push(MemArg { data, row_stride, stream: false });
+            let stream = operand.write && outgrows_caches(operand, &step.mems, frame, crew.context.tensors);
+            mems.push(MemArg { data, row_stride, stream });
         }
         scalars.clear();
         scalars.extend(step.scalars.iter().map(|scalar| lane_bits(frame.bits(scalar.value), scalar.dtype)));
-        let taken = [rows, cols, 0];
-        if let Some(replay) = &mut self.recording {
-            let lane = crew.lane();
-            let bases = (crew.context.tensors, lane.tiles);
-            match lane.bounced.is_empty() {
-                true => replay.step(
-                    id,
-                    taken,
-                    [false; 2],
-                    step.mems.iter(),
-                    (&lane.mems, &lane.scalars),
-                    &frame.tensors,
-                    bases,
-                ),
-                false => replay.give_up(),
-            }
-        }
+        let extents = [rows, cols, 0];
         let lane = crew.lane();
-        self.budget -= crew.chain(step, taken, &lane.mems, &lane.scalars);
+        let trans = [false; 2];
+        let (args, scalars, is_copied) = (&lane.mems, &lane.scalars, !lane.bounced.is_empty());
+        let evaluated = Evaluated { extents, trans, args, scalars, tiles: lane.tiles, is_copied };
+        self.write_down(id, step.mems.iter(), evaluated, frame);
+        self.budget -= crew.chain(step, extents, &lane.mems, &lane.scalars);
         finish(&lane.bounced, &lane.bounce);
         Ok(())
     }
@@ -132,18 +125,30 @@ impl<'a> Core<'a> {
             };
             mems.push(MemArg { data: found.0, row_stride: found.1, stream: false });
         }
-        let taken = [m, n, k];
+        let extents = [m, n, k];
         let lane = crew.lane();
-        if let Some(replay) = &mut self.recording {
-            let bases = (crew.context.tensors, lane.tiles);
-            match lane.bounced.is_empty() {
-                true => replay.step(id, taken, trans, product_operands(step), (&lane.mems, &[]), &frame.tensors, bases),
-                false => replay.give_up(),
-            }
-        }
-        self.budget -= crew.matmul(step, taken, trans, &lane.mems);
+        let (args, is_copied) = (&lane.mems, !lane.bounced.is_empty());
+        let evaluated = Evaluated { extents, trans, args, scalars: &[], tiles: lane.tiles, is_copied };
+        self.write_down(id, product_operands(step), evaluated, frame);
+        self.budget -= crew.matmul(step, extents, trans, &lane.mems);
         finish(&lane.bounced, &lane.bounce);
         Ok(())
+    }
+
+    /// Writes a step down for later launches, if this one is recorded. A copy of an operand cannot be kept.
+    fn write_down<'u>(
+        &mut self,
+        id: StepId,
+        uses: impl Iterator<Item = &'u MemUse>,
+        evaluated: Evaluated<'_>,
+        frame: &Frame,
+    ) {
+        let tensors = self.context.tensors;
+        match &mut self.recording {
+            Some(replay) if evaluated.is_copied => replay.give_up(),
+            Some(replay) => replay.step(id, uses, evaluated, &frame.tensors, tensors),
+            None => {}
+        }
     }
 
     /// Takes a step that an earlier launch took, whose operands and scalars begin there in the lists of
@@ -301,6 +306,19 @@ impl<'a> Crew<'a> {
         let cut = work >= 2 * PART_PS && self.alone && self.context.pool.cores() > 1 || work >= LONG_PS;
         if cut { (work / PART_PS).clamp(1, most.max(1)) } else { 1 }
     }
+}
+
+/// Whether what a step writes to a tensor has left the caches before anybody comes back to it: the tensor does not fit beside
+/// one of its size, and the step does not read it (then its lines are in the cache already).
+fn outgrows_caches(operand: &MemUse, all: &[MemUse], frame: &Frame, tensors: &[TensorArg]) -> bool {
+    let base = |operand: &MemUse| match &operand.mem {
+        Mem::Box(spec) => Some(frame.tensors[spec.tensor as usize].base),
+        _ => None,
+    };
+    let Some(tensor) = base(operand) else { return false };
+    let elements = tensors.get(tensor as usize).and_then(|tensor| tensor.shape.elements()).unwrap_or(0);
+    elements.saturating_mul(operand.dtype.size() as u64) >= OUTGROWS
+        && all.iter().all(|other| other.write || base(other) != Some(tensor))
 }
 
 /// The address and the row stride of the transpose of a box, where that is a matrix with adjacent columns and the box is not.
