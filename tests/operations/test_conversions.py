@@ -17,13 +17,20 @@ MODES = ("none", "rint", "round", "floor", "ceil", "trunc", "odd")
 DTYPES = [dtype.name for dtype in NATIVE]
 
 
+CHUNK = 8192
+"""Elements that a kernel converts at a time: the chip has no room for more of them in two types."""
+
+
 def source(have: str, want: str, mode: str, count: int) -> str:
     """A kernel that converts one row."""
+    chunk = min(count, CHUNK)
     return f"""import pypto.language as pl
 
 @pl.jit.incore
 def kernel(x: pl.Tensor[[1, {count}], pl.{have}], out: pl.Out[pl.Tensor[[1, {count}], pl.{want}]]):
-    out = pl.store(pl.cast(pl.load(x, [0, 0], [1, {count}]), pl.{want}, mode="{mode}"), [0, 0], out)
+    for i in pl.range(0, {count}, {chunk}):
+        part = pl.load(x, [0, i], [1, {chunk}], valid_shape=[1, pl.min({count} - i, {chunk})])
+        out = pl.store(pl.cast(part, pl.{want}, mode="{mode}"), [0, i], out)
     return out
 """
 
