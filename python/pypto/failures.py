@@ -76,7 +76,11 @@ NOT_COMPILED = Failure("not_compiled", TypeError, "Something that is no compiled
 SETTING_TYPE = Failure("setting_type", TypeError, "A setting has the wrong type. The text says what it may be.")
 SETTING_VALUE = Failure("setting_value", ValueError, "A setting has a value that it cannot have. The text says which.")
 SETTINGS_CONFLICT = Failure("settings_conflict", ValueError, "Two settings exclude each other. Leave one out.")
-BAD_SWITCH = Failure("bad_switch", ValueError, "An environment variable that switches something is neither on nor off.")
+BAD_SWITCH = Failure(
+    "bad_switch",
+    ValueError,
+    "An environment variable has a value that it cannot have. The text lists those that it can.",
+)
 NO_SPANS = Failure("no_spans", RuntimeError, "This build records no spans, which `benchmark` is made of.")
 LOST_SPANS = Failure("lost_spans", RuntimeError, "Buffers of the trace were full, so launches are missing.")
 UNKNOWN_METRIC = Failure("unknown_metric", ValueError, "No such metric. The text lists those that exist.")

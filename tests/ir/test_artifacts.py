@@ -1,5 +1,6 @@
 """What a compiled directory says about how it was built, and one that holds several programs one after the other."""
 
+import importlib
 import runpy
 from pathlib import Path
 
@@ -128,3 +129,18 @@ def test_loading_writes_nothing(tmp_path: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
     ir.CompiledProgram.from_dir(tmp_path).load()
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def test_the_environment_decides_whether_the_ir_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked = []
+    monkeypatch.setattr(importlib.import_module("pypto.ir.compile"), "verify", checked.append)
+    for level, times in (("none", 0), ("BASIC", 1), ("", 1)):
+        monkeypatch.setenv("PYPTO_VERIFY_LEVEL", level)
+        ir.compile(Double, tmp_path)
+        assert len(checked) == times
+        checked.clear()
+    ir.compile(Double, tmp_path, verification_level=ir.VerificationLevel.NONE)
+    assert checked == []
+    monkeypatch.setenv("PYPTO_VERIFY_LEVEL", "most")
+    with pytest.raises(ValueError, match="PYPTO_VERIFY_LEVEL='most' is none of none, basic, roundtrip"):
+        ir.compile(Double, tmp_path)

@@ -69,7 +69,7 @@ def test_a_compiled_program_is_its_directory(compiled: ir.CompiledProgram, tmp_p
     assert compiled.output_dir.is_dir()
     assert hash(compiled) == hash(str(directory))
     written = {path.name for path in directory.iterdir()}
-    assert written == {"program.json", "compiled_meta.json", "kernel_config.py", "passes_dump"}
+    assert written == {"program.json", "compiled_meta.json", "kernel_config.py", "debug", "report", "passes_dump"}
     assert "def scale(" in (directory / "passes_dump" / "00_after_Frontend.py").read_text()
 
 

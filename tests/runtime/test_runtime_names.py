@@ -39,6 +39,7 @@ def test_the_extension_shows_what_its_stub_lists() -> None:
 MODULES = [
     "worker", "runtime_base", "runner", "bench", "device_tensor", "device_runner", "tensor_arg", "tensor_spec",
     "distributed_runner", "log_config", "golden_writer", "execute_artifact", "elf_parser", "task_interface",
+    "debug.replay", "debug.run_script_writer", "debug.pto_rebuild",
 ]  # fmt: skip
 
 
@@ -47,7 +48,7 @@ def test_modules_of_the_contract_can_be_imported(module: str) -> None:
     assert importlib.import_module(f"pypto.runtime.{module}").__doc__
 
 
-@pytest.mark.parametrize("module", ["device_runner", "tensor_arg", "elf_parser"])
+@pytest.mark.parametrize("module", ["device_runner", "tensor_arg", "elf_parser", "debug.pto_rebuild"])
 def test_names_that_only_the_vendors_runtime_has_can_be_imported_and_say_so(module: str) -> None:
     name = importlib.import_module(f"pypto.runtime.{module}").some_name
     with pytest.raises(

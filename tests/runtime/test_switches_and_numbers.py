@@ -1,6 +1,7 @@
 """Settings and sizes that cannot be: refused with what they may be, instead of being read as something else."""
 
 import ctypes
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -48,6 +49,19 @@ def test_switches_of_the_log_are_checked_too(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("PYPTO_RUNTIME_LOG", "warn")
     monkeypatch.setenv("PYPTO_RUNTIME_LOG_SYNC", "zzz")
     with pytest.raises(ValueError, match=SWITCH.format(name="PYPTO_RUNTIME_LOG_SYNC")):
+        apply_environment()
+
+
+def test_the_level_of_the_package_s_logger(monkeypatch: pytest.MonkeyPatch) -> None:
+    logger = logging.getLogger("pypto")
+    monkeypatch.setattr(logger, "level", logger.level)
+    monkeypatch.setenv("PYPTO_LOG_LEVEL", "Error")
+    apply_environment()
+    assert logger.level == logging.ERROR
+    monkeypatch.setenv("PYPTO_LOG_LEVEL", "loud")
+    with pytest.raises(
+        ValueError, match="PYPTO_LOG_LEVEL='loud' is none of debug, info, warn, error, none; use one of"
+    ):
         apply_environment()
 
 

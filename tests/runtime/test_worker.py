@@ -398,8 +398,8 @@ def test_the_report_names_what_is_live(worker: ChipWorker) -> None:
     stats = worker.memory_stats()
     assert stats["live"] == report.live
     assert set(stats) == {
-        "capacity", "reserved", "committed", "live", "peak", "staging", "scratch", "free", "largest_free", "count",
-        "fragmentation", "live_buffers",
+        "capacity", "reserved", "committed", "live", "peak", "staging", "scratch", "packed", "free", "largest_free",
+        "count", "fragmentation", "live_buffers",
     }  # fmt: skip
     worker.free_tensor(small)
     worker.free_tensor(large)

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pypto import failures
+from pypto import environment, failures
 from pypto.ir import artifacts, kernel_config
 from pypto.ir.compiled_program import CompiledProgram
 from pypto.ir.diagnostics import error_for
@@ -18,6 +18,7 @@ from pypto.ir.param_info import Metadata, ParamDirection, ParamInfo
 from pypto.ir.pass_manager import OptimizationStrategy, RuntimeKind, VerificationLevel
 from pypto.ir.passes import check_on_chip, check_outputs, outline, split_phases, wrap_kernel_entry
 from pypto.ir.platforms import BackendType, backend_of, simulator_of
+from pypto.ir.run_script import write_run_script
 from pypto.ir.verifier import verify
 from pypto.language.dtypes import DataType
 
@@ -52,7 +53,7 @@ def compile(
     that steer code generation for the real chip are accepted and have nothing to steer on the simulated one;
     `VerificationLevel.NONE` skips the check of the IR. A program with several entries gives a compiled program of which
     `compiled["name"]` is one entry. `runtime` is the kind of runtime to build for (a `RuntimeKind` or its value). A
-    kernel that keeps more on chip than the real chip has room for is warned of (`OnChipMemoryWarning`), with
+    kernel that keeps more on chip than the real chip has room for is warned of in the log `pypto.ir` (level INFO), with
     `strict_memory` it is refused; `report/perf_hints.log` lists such kernels.
     """
     kind = _runtime_kind(runtime)
@@ -68,7 +69,9 @@ def compile(
     for function in ir.functions.values():
         if "unsupported" in function.attrs:
             raise error_for([function.attrs["unsupported"]])
-    if verification_level is not VerificationLevel.NONE:
+    if verification_level is None:
+        verification_level = environment.choice("PYPTO_VERIFY_LEVEL", VerificationLevel.__members__)
+    if verification_level not in (VerificationLevel.NONE, VerificationLevel.NONE.name):
         verify(ir)
     hints = check_on_chip(outline(ir), strict_memory)
     directory = _directory(output_dir, ir.name)
@@ -160,6 +163,8 @@ def _write(compiled: CompiledProgram, ir: Program, core: dict[str, Any], metadat
     directory = compiled.output_dir
     artifacts.write_json(directory / artifacts.PROGRAM, core)
     kernel_config.write(directory, core, compiled.runtime_name)
+    if environment.flag("PYPTO_EMIT_DEBUG_RUNNER", True):
+        write_run_script(directory)
     artifacts.write_json(
         directory / artifacts.SIDECAR,
         {

@@ -10,8 +10,7 @@ from __future__ import annotations
 import logging
 import os
 
-from pypto import _pypto
-from pypto.runtime import environment
+from pypto import _pypto, environment
 
 LEVELS = {"debug": 10, "info": 20, "timing": 25, "warn": 30, "error": 40, "null": 60}
 """Names of levels."""
@@ -21,6 +20,9 @@ TIMING = LEVELS["timing"]
 
 _DEFAULT = LEVELS["warn"]
 _level = _DEFAULT
+
+_PYPTO_LEVELS = {"debug": 10, "info": 20, "warn": 30, "error": 40, "none": 60}
+"""Levels of the logger of the whole package, which `PYPTO_LOG_LEVEL` names."""
 
 logger = logging.getLogger("pypto.runtime")
 """Parent of the runtime's loggers."""
@@ -49,7 +51,14 @@ def current_level() -> int:
 
 
 def apply_environment() -> None:
-    """Follows `PYPTO_RUNTIME_LOG` and `PYPTO_RUNTIME_LOG_SYNC`. Importing `pypto.runtime` calls this once."""
+    """Follows `PYPTO_RUNTIME_LOG`, `PYPTO_RUNTIME_LOG_SYNC` and `PYPTO_LOG_LEVEL`. Importing `pypto.runtime` calls it.
+
+    Raises:
+        ValueError: One of the last two has a value that it cannot have.
+    """
+    own = environment.choice("PYPTO_LOG_LEVEL", _PYPTO_LEVELS)
+    if own is not None:
+        logging.getLogger("pypto").setLevel(_PYPTO_LEVELS[own])
     value = os.environ.get("PYPTO_RUNTIME_LOG", "").strip()
     if value:
         level = int(value) if value.lstrip("-").isdigit() else value

@@ -62,8 +62,8 @@ class RunConfig:
     """How to compile, open a device and launch. All fields have defaults.
 
     `ChipWorker(config=...)` reads `platform`, `device_id`, `device_memory`, `poison`, `cores`, `packed_weights` and
-    `schedule_seed`; `docs/run_config.md` says who reads which of the others. Fields are checked when the object is made,
-    not when one is assigned later.
+    `schedule_seed`; `docs/run_config.md` says who reads which of the others. Fields are checked when the object is
+    made, not when one is assigned later.
 
     Attributes:
         platform: One of `PLATFORMS`.
@@ -132,13 +132,13 @@ class RunConfig:
     distributed_config: Any = None
     analyze_auto_scopes_for_deps: bool = False
     memory_planner: MemoryPlanner | None = None
-    strict_memory: bool = False
     dump_ptoas_passes: bool = False
     device_memory: int | None = None
     poison: bool | None = None
     cores: int | None = None
     packed_weights: bool | float = True
     schedule_seed: int | None = None
+    strict_memory: bool = False
 
     def __post_init__(self) -> None:
         """Checks the fields and derives those that follow from others."""

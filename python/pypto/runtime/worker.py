@@ -8,8 +8,8 @@ import weakref
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pypto import _pypto, failures
-from pypto.runtime import active, environment, open_workers, programs, settings
+from pypto import _pypto, environment, failures
+from pypto.runtime import active, open_workers, programs, settings
 from pypto.runtime.active import Binding
 from pypto.runtime.chip_memory import ChipMemory, default_device_memory
 from pypto.runtime.run_config import RunConfig

@@ -17,7 +17,7 @@ use crate::kernels::matmul::MatRef;
 use crate::program::{Operand, Program, verify};
 use crate::shape::Shape;
 use code::{Code, Inst, Step};
-use exec::{Pace, ScratchPlan, State, Waits};
+use exec::{Pace, Prepared, ScratchPlan, State, Waits};
 use lower::Lowered;
 use pool::CorePool;
 use std::sync::Arc;
@@ -33,6 +33,11 @@ impl SimDevice {
     /// A chip with `cores` cores whose kernels use `isa`.
     pub fn new(cores: usize, isa: Isa) -> Self {
         Self { isa, pool: Arc::new(CorePool::new(cores)), seed: None }
+    }
+
+    /// A chip with `cores` cores whose kernels use the best instruction set of this processor.
+    pub fn native(cores: usize) -> Self {
+        Self::new(cores, Isa::detect())
     }
 
     /// The same chip with a schedule for tests: every task waits for others that can run beside it, however short it is,
@@ -146,8 +151,9 @@ impl Executable for SimExecutable {
 
     unsafe fn launch(&mut self, launch: Launch<'_>) -> Result<(), DeviceError> {
         let Self { lowered, state, packable, plan, pool, waits, files, name, .. } = self;
+        let prepared = Prepared { lowered, packable, plan: *plan, pool, waits: *waits, files, name };
         // SAFETY: the caller's promise; the plan is the one that `scratch_bytes` tells.
-        unsafe { exec::launch(lowered, state, packable, *plan, pool, *waits, launch, files, name) }
+        unsafe { exec::launch(&prepared, state, launch) }
     }
 }
 

@@ -140,21 +140,24 @@ impl ScratchPlan {
     }
 }
 
+/// What stays the same from launch to launch.
+pub(super) struct Prepared<'a> {
+    pub lowered: &'a Lowered,
+    pub packable: &'a [Packable],
+    pub plan: ScratchPlan,
+    pub pool: &'a CorePool,
+    pub waits: Waits,
+    /// For messages.
+    pub files: &'a [String],
+    pub name: &'a str,
+}
+
 /// Runs `launch` once.
 ///
 /// # Safety
-/// As for [`crate::device::Executable::launch`]; `scratch` is laid out by `plan`.
-pub(super) unsafe fn launch(
-    lowered: &Lowered,
-    state: &mut State,
-    packable: &[Packable],
-    plan: ScratchPlan,
-    pool: &CorePool,
-    waits: Waits,
-    launch: Launch<'_>,
-    files: &[String],
-    name: &str,
-) -> Result<(), DeviceError> {
+/// As for [`crate::device::Executable::launch`]; `scratch` is laid out by `prepared.plan`.
+pub(super) unsafe fn launch(prepared: &Prepared<'_>, state: &mut State, launch: Launch<'_>) -> Result<(), DeviceError> {
+    let &Prepared { lowered, packable, plan, pool, waits, files, name } = prepared;
     let State { entry: frame, lanes, wave, paces, packed, replay } = state;
     Packed::list(packed, packable, launch.tensors, launch.packed);
     for (core, lane) in lanes.iter_mut().enumerate() {

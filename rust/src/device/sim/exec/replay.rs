@@ -62,6 +62,19 @@ pub(super) struct Taken {
     pub scalars: usize,
 }
 
+/// The operands of a step about to be taken.
+pub(super) struct Evaluated<'a> {
+    /// As in [`Taken`].
+    pub extents: [u64; 3],
+    pub trans: [bool; 2],
+    pub args: &'a [MemArg],
+    pub scalars: &'a [u32],
+    /// Where the tiles lie.
+    pub tiles: *mut u8,
+    /// Whether one of them is a dense copy of what is meant.
+    pub is_copied: bool,
+}
+
 /// A step of a kernel. The entry has none.
 #[derive(Clone, Copy)]
 pub(super) struct StepId {
@@ -151,21 +164,19 @@ impl Replay {
         self.tasks.push(Task { kernel, steps: self.steps.len() });
     }
 
-    /// Adds a step. `views` are those of the function that takes it, `args` and `scalars` its operands as evaluated.
+    /// Adds a step with its operands. `views` are those of the function that takes it.
     pub fn step<'u>(
         &mut self,
         id: StepId,
-        extents: [u64; 3],
-        trans: [bool; 2],
         uses: impl Iterator<Item = &'u MemUse>,
-        (args, scalars): (&[MemArg], &[u32]),
+        evaluated: Evaluated<'_>,
         views: &[View],
-        bases: (&[TensorArg], *mut u8),
+        tensors: &[TensorArg],
     ) {
         if self.progress != Progress::Recording || self.steps.len() == MAX_STEPS {
             return self.give_up();
         }
-        let (tensors, tiles) = bases;
+        let Evaluated { extents, trans, args, scalars, tiles, .. } = evaluated;
         self.operands.extend(uses.zip(args).map(|(operand, arg)| {
             let (base, begin) = match &operand.mem {
                 Mem::Tile(_) | Mem::Window(_) => (TILES, tiles),

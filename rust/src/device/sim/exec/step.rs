@@ -5,7 +5,7 @@ use super::access::{BoxMem, WindowMem, plain_matrix};
 use super::frame::Frame;
 use super::interpret::{Context, Core, Lane};
 use super::packed::Packed;
-use super::replay::{Replay, StepId, Taken, product_operands};
+use super::replay::{Evaluated, Replay, StepId, Taken, product_operands};
 use crate::device::TensorArg;
 use crate::device::sim::code::{ChainStep, MatMulStep, Mem, MemUse, Step};
 use crate::device::sim::lower::lane_bits;
@@ -92,25 +92,13 @@ impl<'a> Core<'a> {
         }
         scalars.clear();
         scalars.extend(step.scalars.iter().map(|scalar| lane_bits(frame.bits(scalar.value), scalar.dtype)));
-        let taken = [rows, cols, 0];
-        if let Some(replay) = &mut self.recording {
-            let lane = crew.lane();
-            let bases = (crew.context.tensors, lane.tiles);
-            match lane.bounced.is_empty() {
-                true => replay.step(
-                    id,
-                    taken,
-                    [false; 2],
-                    step.mems.iter(),
-                    (&lane.mems, &lane.scalars),
-                    &frame.tensors,
-                    bases,
-                ),
-                false => replay.give_up(),
-            }
-        }
+        let extents = [rows, cols, 0];
         let lane = crew.lane();
-        self.budget -= crew.chain(step, taken, &lane.mems, &lane.scalars);
+        let trans = [false; 2];
+        let (args, scalars, is_copied) = (&lane.mems, &lane.scalars, !lane.bounced.is_empty());
+        let evaluated = Evaluated { extents, trans, args, scalars, tiles: lane.tiles, is_copied };
+        self.write_down(id, step.mems.iter(), evaluated, frame);
+        self.budget -= crew.chain(step, extents, &lane.mems, &lane.scalars);
         finish(&lane.bounced, &lane.bounce);
         Ok(())
     }
@@ -137,18 +125,30 @@ impl<'a> Core<'a> {
             };
             mems.push(MemArg { data: found.0, row_stride: found.1, stream: false });
         }
-        let taken = [m, n, k];
+        let extents = [m, n, k];
         let lane = crew.lane();
-        if let Some(replay) = &mut self.recording {
-            let bases = (crew.context.tensors, lane.tiles);
-            match lane.bounced.is_empty() {
-                true => replay.step(id, taken, trans, product_operands(step), (&lane.mems, &[]), &frame.tensors, bases),
-                false => replay.give_up(),
-            }
-        }
-        self.budget -= crew.matmul(step, taken, trans, &lane.mems);
+        let (args, is_copied) = (&lane.mems, !lane.bounced.is_empty());
+        let evaluated = Evaluated { extents, trans, args, scalars: &[], tiles: lane.tiles, is_copied };
+        self.write_down(id, product_operands(step), evaluated, frame);
+        self.budget -= crew.matmul(step, extents, trans, &lane.mems);
         finish(&lane.bounced, &lane.bounce);
         Ok(())
+    }
+
+    /// Writes a step down for later launches, if this one is recorded. A copy of an operand cannot be kept.
+    fn write_down<'u>(
+        &mut self,
+        id: StepId,
+        uses: impl Iterator<Item = &'u MemUse>,
+        evaluated: Evaluated<'_>,
+        frame: &Frame,
+    ) {
+        let tensors = self.context.tensors;
+        match &mut self.recording {
+            Some(replay) if evaluated.is_copied => replay.give_up(),
+            Some(replay) => replay.step(id, uses, evaluated, &frame.tensors, tensors),
+            None => {}
+        }
     }
 
     /// Takes a step that an earlier launch took, whose operands and scalars begin there in the lists of

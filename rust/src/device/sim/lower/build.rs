@@ -8,16 +8,18 @@ use crate::device::sim::code::BoxSpec;
 use crate::dtype::DType;
 use crate::program::{Arg, Function, Loc, OpCode, Operand, Place, Rounding, Stmt, StmtKind, TileOp, TileSlot};
 
-/// Builds the graph of `run`. `live` tells which slots are read after it.
+/// Builds the graph of `run`. `live` tells which slots are read after it; `scalars` counts the scalar slots, to which sums
+/// of offsets add some.
 pub(super) fn build<'a>(
     function: &'a Function,
     alias: &'a Alias,
     run: &'a [Stmt],
+    scalars: &'a mut usize,
     live: impl Fn(u32) -> bool,
 ) -> Graph<'a> {
     let names = vec![None; function.tiles.len()];
     let graph = Graph { nodes: Vec::new(), items: Vec::new() };
-    let mut builder = Builder { function, alias, names, touched: Vec::new(), graph };
+    let mut builder = Builder { function, alias, scalars, names, touched: Vec::new(), graph };
     for stmt in run {
         builder.stmt(stmt);
     }
@@ -54,6 +56,8 @@ impl Graph<'_> {
 pub(super) struct Builder<'a> {
     function: &'a Function,
     alias: &'a Alias,
+    /// Scalar slots so far.
+    scalars: &'a mut usize,
     /// The value that each slot holds now; `None` while the run has not mentioned it.
     names: Vec<Option<NodeId>>,
     touched: Vec<u32>,
@@ -238,12 +242,12 @@ impl<'a> Builder<'a> {
                 }
             }
             NodeOp::Load(spec) if within(from.region) => {
-                let part = part_of(spec, from.region[0], [row, col], region);
-                if let Some(part) = part {
-                    let scalars = [&part.offsets[..], &part.extents].concat();
-                    if !self.changed_since(from.pos, &scalars, Some(part.tensor)) {
-                        return self.node(new(NodeOp::Load(part)), vec![], vec![]);
-                    }
+                let (spec, rows, pos) = (spec.clone(), from.region[0], from.pos);
+                let scalars = [&spec.offsets[..], &spec.extents, &[row, col], &region].concat();
+                if !self.changed_since(pos, &scalars, Some(spec.tensor))
+                    && let Some(part) = self.part_of(&spec, rows, [row, col], region)
+                {
+                    return self.node(new(NodeOp::Load(part)), vec![], vec![]);
                 }
             }
             NodeOp::Extract if within(physical) => {
@@ -378,6 +382,7 @@ impl<'a> Builder<'a> {
         let uses = |slot: u32| scalars.contains(&Operand::Var(slot));
         let may = |other: u32| tensor.is_some_and(|tensor| self.alias.may(other, tensor));
         self.graph.items[pos..].iter().any(|item| match item {
+            Item::Sum(..) => false,
             Item::Node(id) => match &self.graph.nodes[*id].op {
                 NodeOp::Store(spec) => may(spec.tensor),
                 NodeOp::Block(OpCode::ScatterTensor, Some(target)) => may(*target),
@@ -393,6 +398,54 @@ impl<'a> Builder<'a> {
         })
     }
 
+    /// The box that is `region` of the rows and columns of `spec` from `start` on, if it is one box; `rows` are its rows.
+    pub(super) fn part_of(
+        &mut self,
+        spec: &BoxSpec,
+        rows: Operand,
+        start: [Operand; 2],
+        region: [Operand; 2],
+    ) -> Option<BoxSpec> {
+        let (one, last) = (Operand::Int(1), spec.extents.len() - 1);
+        let all_rows = start[0] == Operand::Int(0) && region[0] == rows;
+        // The axis of the rows, if the axes before it add none.
+        let axis = last.checked_sub(1);
+        let is_box = axis.is_some_and(|axis| spec.extents[..axis].iter().all(|&extent| extent == one));
+        if !all_rows && !is_box {
+            return None;
+        }
+        let mut part = spec.clone();
+        part.offsets[last] = self.sum(spec.offsets[last], start[1])?;
+        part.extents[last] = region[1];
+        if let (false, Some(axis)) = (all_rows, axis) {
+            part.offsets[axis] = self.sum(spec.offsets[axis], start[0])?;
+            part.extents[axis] = region[0];
+        }
+        Some(part)
+    }
+
+    /// The sum of two scalars here; `None` if it overflows.
+    fn sum(&mut self, a: Operand, b: Operand) -> Option<Operand> {
+        match (a, b) {
+            (Operand::Int(a), Operand::Int(b)) => a.checked_add(b).map(Operand::Int),
+            (other, Operand::Int(0)) | (Operand::Int(0), other) => Some(other),
+            _ => {
+                let slot = *self.scalars as u32;
+                *self.scalars += 1;
+                self.graph.items.push(Item::Sum(slot, [a, b]));
+                Some(Operand::Var(slot))
+            }
+        }
+    }
+
+    /// Tells that the last `count` nodes are stores to different elements.
+    pub(super) fn are_apart(&mut self, count: usize) {
+        let family = self.graph.nodes.len();
+        for node in &mut self.graph.nodes[family - count..] {
+            node.family = family;
+        }
+    }
+
     pub(super) fn node_at(&self, id: NodeId) -> &Node {
         &self.graph.nodes[id]
     }
@@ -406,7 +459,8 @@ impl<'a> Builder<'a> {
         let (pos, id) = (self.graph.items.len(), self.graph.nodes.len());
         let TileSlot { dtype, rows, cols } = slot;
         let (uses, live_out, stays) = (Vec::new(), Vec::new(), false);
-        self.graph.nodes.push(Node { op, at, inputs, scalars, region, dtype, rows, cols, pos, uses, live_out, stays });
+        let node = Node { op, at, inputs, scalars, region, dtype, rows, cols, pos, uses, live_out, stays, family: 0 };
+        self.graph.nodes.push(node);
         self.graph.items.push(Item::Node(id));
         id
     }
@@ -441,7 +495,8 @@ impl<'a> Builder<'a> {
         let region = [Operand::Int(rows.into()), Operand::Int(cols.into())];
         let op = NodeOp::SlotIn(slot);
         let (inputs, scalars, uses, live_out) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let node = Node { op, at, inputs, scalars, region, dtype, rows, cols, pos, uses, live_out, stays: false };
+        let node =
+            Node { op, at, inputs, scalars, region, dtype, rows, cols, pos, uses, live_out, stays: false, family: 0 };
         self.graph.nodes.push(node);
         self.graph.nodes.len() - 1
     }
@@ -453,30 +508,6 @@ pub(super) struct New {
     pub at: Loc,
     pub slot: TileSlot,
     pub region: [Operand; 2],
-}
-
-/// The box that is `region` of the rows and columns of `spec` from `start` on, if it is one box.
-pub(super) fn part_of(spec: &BoxSpec, rows: Operand, start: [Operand; 2], region: [Operand; 2]) -> Option<BoxSpec> {
-    let sum = |a: Operand, b: Operand| match (a, b) {
-        (Operand::Int(a), Operand::Int(b)) => a.checked_add(b).map(Operand::Int),
-        (other, Operand::Int(0)) | (Operand::Int(0), other) => Some(other),
-        _ => None,
-    };
-    let (one, last) = (Operand::Int(1), spec.extents.len() - 1);
-    let mut part = spec.clone();
-    part.offsets[last] = sum(spec.offsets[last], start[1])?;
-    part.extents[last] = region[1];
-    if start[0] == Operand::Int(0) && region[0] == rows {
-        return Some(part);
-    }
-    // The axis of the rows, if the axes before it add none.
-    let axis = last.checked_sub(1)?;
-    if spec.extents[..axis].iter().any(|&extent| extent != one) {
-        return None;
-    }
-    part.offsets[axis] = sum(spec.offsets[axis], start[0])?;
-    part.extents[axis] = region[0];
-    Some(part)
 }
 
 fn is_unary(op: OpCode) -> bool {

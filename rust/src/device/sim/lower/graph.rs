@@ -31,6 +31,8 @@ pub(super) struct Node {
     pub live_out: Vec<u32>,
     /// Of what came in a slot: the slot still holds it at the end of the run, and it is read afterwards.
     pub stays: bool,
+    /// Stores of one number, other than 0, write different elements.
+    pub family: usize,
 }
 
 /// What makes a value.
@@ -71,6 +73,8 @@ pub(super) enum Item<'a> {
     Node(NodeId),
     /// A statement that is no tile operation, with the node that it reads or writes an element of.
     Other(&'a Stmt, Option<NodeId>),
+    /// A scalar slot that no statement names becomes the sum of two scalars.
+    Sum(u32, [Operand; 2]),
 }
 
 pub(super) struct Graph<'a> {

@@ -90,7 +90,8 @@ impl Group {
                 let apart =
                     |other: &BoxSpec| !alias.may(other.tensor, spec.tensor) || other == spec || disjoint(other, spec);
                 self.nodes.iter().all(|&member| {
-                    let stored = matches!(&nodes[member].op, NodeOp::Store(other) if !apart(other));
+                    let family = node.family != 0 && nodes[member].family == node.family;
+                    let stored = !family && matches!(&nodes[member].op, NodeOp::Store(other) if !apart(other));
                     let loaded = nodes[member]
                         .inputs
                         .iter()

@@ -179,7 +179,8 @@ impl Lowering<'_> {
     }
 
     fn run(&mut self, run: &[Stmt], live: &FixedBitSet) -> Result<(), DeviceError> {
-        let graph = build::build(self.function, self.alias, run, |slot| live.contains(slot as usize));
+        let live = |slot| live.contains(slot as usize);
+        let graph = build::build(self.function, self.alias, run, &mut self.hidden, live);
         let scalars = &self.function.scalars;
         schedule::schedule(self.function, &graph, self.alias, self.isa, &mut self.out, &mut |out, stmt| {
             out.push(plain(&stmt.kind, scalars), stmt.at);

@@ -1,7 +1,7 @@
 //! Tiles that are put together from parts, as `concat` and rotary embeddings make them: an elementwise operation on such a
 //! tile is one on each part, and storing it stores the parts, so that the tile itself need not exist.
 
-use super::build::{Builder, New, part_of};
+use super::build::{Builder, New};
 use super::graph::{Node, NodeId, NodeOp};
 use crate::device::sim::code::BoxSpec;
 use crate::program::{Operand, TileSlot};
@@ -91,8 +91,8 @@ impl Builder<'_> {
         if !parts.iter().all(|part| within(&part)) || parts.iter().map(area).sum::<i64>() != rows * cols {
             return false;
         }
-        let boxes: Option<Vec<BoxSpec>> =
-            parts.iter().map(|part| part_of(spec, region[0], part.start(), part.region())).collect();
+        let boxes = parts.iter().map(|part| self.part_of(spec, region[0], part.start(), part.region()));
+        let boxes: Option<Vec<BoxSpec>> = boxes.collect();
         let Some(boxes) = boxes else { return false };
         for (part, spec) in parts.iter().zip(boxes) {
             let source = self.node_at(part.node).slot();
@@ -100,6 +100,7 @@ impl Builder<'_> {
             let store = New { slot, region: part.region(), ..new(NodeOp::Store(spec)) };
             self.node(store, vec![part.node], vec![]);
         }
+        self.are_apart(parts.len());
         true
     }
 }

@@ -293,3 +293,39 @@ fn two_tiles_exchanged_in_a_loop_keep_their_values() {
     let got: Vec<f32> = (0..6).map(|at| value(&memory[0], at / 3, at % 3)).collect();
     assert_eq!(got, [-11.0, -12.0, -13.0, 1.0, 2.0, 3.0]);
 }
+
+#[test]
+fn halves_that_change_places_in_a_loop_over_heads_reach_the_right_columns() {
+    // for i in range(3): y[:, 4 * i : 4 * i + 4] = concat(-x[:, 4 * i + 2 : 4 * i + 4], x[:, 4 * i : 4 * i + 2])
+    let (rows, half) = (int(2), int(2));
+    let at = [ZERO, Operand::Var(1)];
+    let part = |out, col| tile(OpCode::Extract, Some(out), vec![Arg::Tile(0), Arg::Scalar(ZERO), col], rows, half);
+    let insert = |from, col| {
+        let place = [ZERO, col, rows, half].map(Arg::Scalar);
+        tile(OpCode::Insert, Some(3), [&[Arg::Tile(3), Arg::Tile(from)], &place[..]].concat(), rows, int(4))
+    };
+    let body = vec![
+        stmt(StmtKind::Scalar { dst: 1, op: ScalarOp::Mul, args: vec![Operand::Var(0), int(4)] }),
+        load(0, 0, at, rows, int(4)),
+        part(1, Arg::Scalar(ZERO)),
+        part(2, Arg::Scalar(half)),
+        tile(OpCode::Neg, Some(2), vec![Arg::Tile(2)], rows, half),
+        tile(OpCode::Undef, Some(3), vec![], rows, int(4)),
+        insert(2, ZERO),
+        insert(1, half),
+        store(3, 1, at, rows, int(4)),
+    ];
+    let body = vec![stmt(StmtKind::For { var: 0, start: ZERO, stop: int(3), step: ONE, parallel: false, body })];
+    let kernel = kernel(2, &[(2, 4), (2, 2), (2, 2), (2, 4)], body);
+    let program = program(&[(2, 12), (2, 12)], 0, vec![launch(&[0, 1], ONE)], kernel);
+    let mut memory = [matrix(2, 12, |row, col| (row * 100 + col + 1) as f32), matrix(2, 12, |_, _| 0.0)];
+    run(&program, &mut memory).unwrap();
+    for at in 0..24 {
+        let (row, col) = (at / 12, at % 12);
+        let want = match col % 4 {
+            0 | 1 => -value(&memory[0], row, col + 2),
+            _ => value(&memory[0], row, col - 2),
+        };
+        assert_eq!(value(&memory[1], row, col), want, "[{row}, {col}]");
+    }
+}

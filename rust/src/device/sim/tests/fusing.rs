@@ -80,12 +80,11 @@ fn an_old_row_that_is_read_later_is_saved_and_not_the_whole_accumulator() {
     assert_eq!(steps(3, &[(8, 32), (1, 32), (1, 32)], body), "cccc", "fill, save the row, update, store");
 }
 
-#[test]
-fn a_rotation_of_halves_is_one_chain() {
-    // lo, hi = x[:, :16], x[:, 16:]; y[:, :16] = lo * cos - hi * sin; y[:, 16:] = hi * cos + lo * sin
+/// `lo, hi = x[:, :16], x[:, 16:]; y[:, :16] = lo * cos - hi * sin; y[:, 16:] = hi * cos + lo * sin`, 32 columns from `at` on.
+fn rotation(at: Operand) -> Vec<Stmt> {
     let (lo, hi) = (extract(1, 0, [ZERO; 2], 8, 16), extract(2, 0, [ZERO, int(16)], 8, 16));
-    let body = vec![
-        load(0, 0, [ZERO; 2], int(8), int(32)),
+    vec![
+        load(0, 0, [ZERO, at], int(8), int(32)),
         lo,
         hi,
         load(3, 1, [ZERO; 2], ONE, int(16)),
@@ -100,10 +99,15 @@ fn a_rotation_of_halves_is_one_chain() {
         insert(8, 5, [ZERO; 2], [8, 16], 8, 32),
         insert(8, 6, [ZERO, int(16)], [8, 16], 8, 32),
         tile(OpCode::Neg, Some(8), vec![Arg::Tile(8)], int(8), int(32)),
-        store(8, 3, [ZERO; 2], int(8), int(32)),
-    ];
+        store(8, 3, [ZERO, at], int(8), int(32)),
+    ]
+}
+
+#[test]
+fn a_rotation_of_halves_is_one_chain() {
     let tiles = [(8, 32), (8, 16), (8, 16), (1, 16), (1, 16), (8, 16), (8, 16), (8, 16), (8, 32)];
-    assert_eq!(steps(4, &tiles, body), "c");
+    assert_eq!(steps(4, &tiles, rotation(ZERO)), "c");
+    assert_eq!(steps(4, &tiles, vec![looped(rotation(I))]), "c", "in a loop over heads");
 }
 
 #[test]

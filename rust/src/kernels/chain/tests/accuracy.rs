@@ -3,6 +3,7 @@
 use super::*;
 use crate::kernels::chain::{Dst, Src, UnaryFn};
 
+/// A function in binary64.
 type Exact = fn(f64) -> f64;
 
 /// The functions with what they should be in binary64, whose own error is a 2^-28th of what is measured.

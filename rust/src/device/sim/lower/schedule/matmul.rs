@@ -80,6 +80,7 @@ impl Scheduler<'_> {
         let quiet = between.iter().all(|item| match item {
             Item::Node(id) => matches!(self.graph.nodes[*id].op, NodeOp::Fill | NodeOp::Undef),
             Item::Other(..) => false,
+            Item::Sum(..) => true,
         });
         let apart = operands.iter().all(|operand| match &operand.mem {
             Mem::Box(source) => !self.alias.may(source.tensor, spec.tensor),

@@ -17,10 +17,10 @@ use super::emit::Emitter;
 use super::graph::{Graph, Item, Node, NodeId, NodeOp};
 use super::group::{Group, disjoint};
 use crate::device::DeviceError;
-use crate::device::sim::code::{BoxSpec, ChainStep, Mem, Step, TileMem, Window};
+use crate::device::sim::code::{BoxSpec, ChainStep, Inst, Mem, Step, TileMem, Window};
 use crate::kernels::Isa;
 use crate::kernels::chain::Machine;
-use crate::program::{Function, Loc, Operand, Stmt, TileSlot};
+use crate::program::{Function, Loc, Operand, ScalarOp, ScalarType, Stmt, TileSlot};
 
 pub(super) struct Scheduler<'a> {
     function: &'a Function,
@@ -60,6 +60,10 @@ pub(super) fn schedule<'a>(
             Item::Node(id) if !scheduler.done[pos] => scheduler.node(id, pos)?,
             Item::Node(_) => {}
             Item::Other(stmt, element) => scheduler.other(stmt, element, pos, other)?,
+            Item::Sum(dst, args) => {
+                let inst = Inst::Scalar { dst, op: ScalarOp::Add, kind: ScalarType::Int, args };
+                scheduler.out.push(inst, Loc::default());
+            }
         }
     }
     scheduler.finish()
