@@ -5,7 +5,7 @@
 //! bits of 1/pi.
 //!
 //! One polynomial over +-pi/2 instead of two over +-pi/4 would save the selections, a sixth of the time, but its terms are as
-//! large as the result, so that their roundings add up to 1.97 units in the last place instead of 1.47.
+//! large as the result, so that their roundings add up to 1.97 units in the last place instead of 1.49.
 
 use super::Simd;
 
