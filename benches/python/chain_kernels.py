@@ -9,9 +9,9 @@ add = kernels.add
 
 @pl.jit.incore
 def softmax_block(x: pl.Tensor, out: pl.Out[pl.Tensor], row: pl.Scalar[pl.INDEX]):
-    """Softmax of 32 rows; one reciprocal for a row, as torch does it."""
-    tile = pl.load(x, [row, 0], [32, x.shape[1]])
-    scratch = pl.create_tile([32, x.shape[1]], dtype=pl.FP32)
+    """Softmax of 16 rows; one reciprocal for a row, as torch does it."""
+    tile = pl.load(x, [row, 0], [16, x.shape[1]])
+    scratch = pl.create_tile([16, x.shape[1]], dtype=pl.FP32)
     powers = pl.exp(pl.row_expand_sub(tile, pl.row_max(tile, scratch)))
     result = pl.row_expand_mul(powers, pl.recip(pl.row_sum(powers, scratch)))
     return pl.store(result, [row, 0], out)
@@ -20,7 +20,7 @@ def softmax_block(x: pl.Tensor, out: pl.Out[pl.Tensor], row: pl.Scalar[pl.INDEX]
 @pl.jit
 def softmax(x: pl.Tensor, out: pl.Out[pl.Tensor]):
     """All rows in blocks."""
-    for row in pl.range(0, x.shape[0], 32):
+    for row in pl.range(0, x.shape[0], 16):
         out = softmax_block(x, out, row)
     return out
 
@@ -29,9 +29,9 @@ def softmax(x: pl.Tensor, out: pl.Out[pl.Tensor]):
 def layer_norm_block(
     x: pl.Tensor, weight: pl.Tensor, bias: pl.Tensor, out: pl.Out[pl.Tensor], row: pl.Scalar[pl.INDEX]
 ):
-    """Layer norm of 8 rows."""
-    tile = pl.load(x, [row, 0], [8, x.shape[1]])
-    scratch = pl.create_tile([8, x.shape[1]], dtype=pl.FP32)
+    """Layer norm of 4 rows."""
+    tile = pl.load(x, [row, 0], [4, x.shape[1]])
+    scratch = pl.create_tile([4, x.shape[1]], dtype=pl.FP32)
     mean = pl.mul(pl.row_sum(tile, scratch), 1.0 / 4096)
     centred = pl.row_expand_sub(tile, mean)
     variance = pl.mul(pl.row_sum(pl.mul(centred, centred), scratch), 1.0 / 4096)
@@ -45,7 +45,7 @@ def layer_norm_block(
 @pl.jit
 def layer_norm(x: pl.Tensor, weight: pl.Tensor, bias: pl.Tensor, out: pl.Out[pl.Tensor]):
     """All rows in blocks."""
-    for row in pl.range(0, x.shape[0], 8):
+    for row in pl.range(0, x.shape[0], 4):
         out = layer_norm_block(x, weight, bias, out, row)
     return out
 

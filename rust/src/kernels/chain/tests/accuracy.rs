@@ -47,7 +47,7 @@ fn error(exact: f64, result: f32) -> f64 {
 }
 
 /// The largest error over these numbers, and where it is.
-fn largest_error(results: &[f32], inputs: &[f32], exact: fn(f64) -> f64) -> (f64, f32) {
+fn largest_error(results: &[f32], inputs: &[f32], exact: Exact) -> (f64, f32) {
     let errors = inputs.iter().zip(results).map(|(&x, &y)| (error(exact(f64::from(x)), y), x));
     errors.fold((0.0, 0.0), |worst, other| if other.0 > worst.0 { other } else { worst })
 }
