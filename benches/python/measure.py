@@ -52,11 +52,12 @@ def as_json(results: list[Result]) -> str:
 
 @dataclass(frozen=True)
 class Paired:
-    """Times of one call each in ns, and the median of `first / second` over neighbouring samples."""
+    """Times of one call each in ns, the median of `first / second` over neighbouring samples, and that of the quickest."""
 
     first_ns: float
     second_ns: float
     ratio: float
+    least: float
 
 
 def paired(first: str, second: str, names: dict[str, Any], *, calls: int, samples: int = 41) -> Paired:
@@ -75,6 +76,7 @@ def paired(first: str, second: str, names: dict[str, Any], *, calls: int, sample
         first_ns=statistics.median(pair[0] for pair in pairs),
         second_ns=statistics.median(pair[1] for pair in pairs),
         ratio=statistics.median(pair[0] / pair[1] for pair in pairs),
+        least=min(pair[0] for pair in pairs) / min(pair[1] for pair in pairs),
     )
 
 
