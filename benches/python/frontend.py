@@ -119,5 +119,3 @@ def cached_call(text: str) -> Result:
         names = {"find": specialise, "kernel": kernel, "arguments": arguments, "config": config}
         found = paired("find(kernel, arguments, {}, config)", "pass", names, calls=500)
     return Result("cached call, beside the launch itself", found.first_ns / 1e3, 15, "us", "median")
-
-

@@ -200,3 +200,40 @@ def geometry(out: pl.Out[pl.Tensor]):
 
 def test_the_chip_has_24_clusters_of_two_vector_cores() -> None:
     assert run(geometry, empty(1, dtype=np.int32))[0][0] == 2448
+
+
+@pl.jit.inline
+def stage(x: pl.Tensor, out: pl.Tensor, tids: pl.Array[2, pl.TASK_ID], before: pl.Scalar[pl.TASK_ID]):
+    with pl.at(level=pl.Level.CORE_GROUP, deps=[before, tids[0]]) as tid:
+        out[:] = pl.add(x, 1.0)
+    tids[1] = tid
+    return out
+
+
+@pl.jit
+def arrays_in_inline_functions(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    tids: pl.Array[2, pl.TASK_ID] = pl.array.create(2, pl.TASK_ID)
+    first: pl.Scalar[pl.TASK_ID] = pl.system.task_dummy(deps=[])
+    out = stage(x, out, tids, first)
+    out = stage(out, out, tids, tids[1])
+    return out
+
+
+def test_inline_functions_take_arrays_and_task_ids() -> None:
+    x = f32(4, 8)
+    np.testing.assert_allclose(run(arrays_in_inline_functions, x, empty(4, 8))[1], x + 2, rtol=1e-6)
+
+
+def test_kernels_and_entries_take_no_arrays() -> None:
+    @pl.jit.incore
+    def task(x: pl.Tensor, tids: pl.Array[2, pl.TASK_ID]):
+        return x
+
+    @pl.jit
+    def kernel(x: pl.Tensor):
+        task(x, pl.array.create(2, pl.TASK_ID))
+
+    with pytest.raises(NotImplementedError, match="'tids' is an array, and a kernel is a task of its own"):
+        kernel.lower(f32(4, 8))
+    with pytest.raises(TypeError, match="inline functions take arrays"):
+        task.lower(f32(4, 8), 3)

@@ -17,13 +17,20 @@ MODES = ("none", "rint", "round", "floor", "ceil", "trunc", "odd")
 DTYPES = [dtype.name for dtype in NATIVE]
 
 
+CHUNK = 8192
+"""Elements that a kernel converts at a time: the chip has no room for more of them in two types."""
+
+
 def source(have: str, want: str, mode: str, count: int) -> str:
     """A kernel that converts one row."""
+    chunk = min(count, CHUNK)
     return f"""import pypto.language as pl
 
 @pl.jit.incore
 def kernel(x: pl.Tensor[[1, {count}], pl.{have}], out: pl.Out[pl.Tensor[[1, {count}], pl.{want}]]):
-    out = pl.store(pl.cast(pl.load(x, [0, 0], [1, {count}]), pl.{want}, mode="{mode}"), [0, 0], out)
+    for i in pl.range(0, {count}, {chunk}):
+        part = pl.load(x, [0, i], [1, {chunk}], valid_shape=[1, pl.min({count} - i, {chunk})])
+        out = pl.store(pl.cast(part, pl.{want}, mode="{mode}"), [0, i], out)
     return out
 """
 
@@ -74,21 +81,12 @@ PAIRS = [(have, want) for have in DTYPES for want in DTYPES if have != want]
 @pytest.mark.parametrize(("have", "want"), PAIRS)
 def test_every_reachable_pair_converts_hop_by_hop_in_every_mode(have: str, want: str, tmp_path) -> None:
     values = interesting(have)
-    if getattr(pl, want).is_integer:
-        info = np.iinfo(NUMPY[want])
-        wide = values.astype(np.float64)
-        values = values[(wide >= info.min) & (wide <= info.max)]
     for mode in MODES if getattr(pl, have).is_float else ("round",):
         result = convert(values, have, want, mode, tmp_path)
         compare(result, reference(values, have, want, mode), want, 0, f"{have} to {want}, {mode}")
 
 
-_WRAPS = pytest.mark.xfail(reason="the device saturates to 32 bits and wraps to narrower types", strict=True)
-
-
-@pytest.mark.parametrize(
-    "want", ["INT32", "INT64", *(pytest.param(narrow, marks=_WRAPS) for narrow in ("INT8", "UINT8", "INT16"))]
-)
+@pytest.mark.parametrize("want", ["INT8", "UINT8", "INT16", "INT32", "INT64"])
 def test_floats_beyond_an_integer_type_give_its_nearest_limit_and_nan_gives_0(want: str, tmp_path) -> None:
     values = np.array([-1e9, -70000, -300, 300, 70000, 1e9, np.inf, -np.inf, np.nan], np.float32)
     result = convert(values, "FP32", want, "rint", tmp_path)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import pypto.language as pl
 import pytest
 import torch
+
+import pypto.language as pl
 from pypto.runtime import ChipWorker
 
 

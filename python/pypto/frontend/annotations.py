@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pypto.frontend.namespace import MISSING, Namespace
 from pypto.frontend.source import Source
-from pypto.frontend.values import Value, describe, is_scalar
+from pypto.frontend.values import NONE, TASK_ID, ArrayValue, Value, describe, is_scalar
 from pypto.ir.diagnostics import Diagnostic, error_for
 from pypto.ir.nodes import Var
 from pypto.language.annotations import (
@@ -23,6 +23,7 @@ from pypto.language.annotations import (
     TileAnnotation,
 )
 from pypto.language.distributed import DistributedTensor
+from pypto.language.dtypes import TASK_ID as TASK_ID_TYPE
 from pypto.language.dtypes import DataType
 from pypto.language.enums import TensorLayout
 
@@ -35,7 +36,7 @@ class ParamSpec:
     """A parameter as its annotation says. `shape` and `dtype` are `None` where the call decides."""
 
     name: str
-    kind: str  # "tensor", "scalar"
+    kind: str  # "tensor", "scalar", "array", or "any" where the argument decides
     direction: str
     declared: bool
     shape: tuple[Any, ...] | None
@@ -164,7 +165,7 @@ def _spec(argument: ast.arg, annotation: Any) -> ParamSpec:
     if annotation is None:
         return ParamSpec(name, "any", direction, declared, None, None, argument)
     if isinstance(annotation, ArrayAnnotation):
-        raise Unreadable("pl.Array parameters are not supported yet")
+        return ParamSpec(name, "array", direction, declared, None, annotation.dtype, argument)
     raise Unreadable(f"{annotation!r} is not a type of the language")
 
 
@@ -195,7 +196,10 @@ def check_local(reader: Reader, annotation: ast.expr, value: Value, node: ast.st
             "write pl.Tensor[[..], dtype], pl.Tile[[..], dtype] or pl.Scalar[dtype]",
         )
     if isinstance(wanted, (ScalarAnnotation, DataType)):
-        fits = is_scalar(value)
+        dtype = wanted if isinstance(wanted, DataType) else wanted.dtype
+        fits = value in (NONE, TASK_ID) if dtype is TASK_ID_TYPE else is_scalar(value)
+    elif isinstance(wanted, ArrayAnnotation):
+        fits = isinstance(value, ArrayValue) and (value.extent, value.dtype) == (wanted.extent, wanted.dtype)
     elif isinstance(wanted, (TensorAnnotation, TileAnnotation)):
         fits = isinstance(value, Var) and value.type.dtype is wanted.dtype and _fits(wanted.shape, value.type.shape)
     else:

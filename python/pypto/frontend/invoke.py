@@ -14,7 +14,7 @@ from pypto.frontend.library import MAX_CALL_DEPTH
 from pypto.frontend.namespace import Namespace
 from pypto.frontend.opaque import computes
 from pypto.frontend.source import Source, read
-from pypto.frontend.values import PyValue, Value, Window, describe, is_scalar
+from pypto.frontend.values import ArrayValue, PyValue, Value, Window, describe, is_scalar
 from pypto.ir.diagnostics import KernelError
 from pypto.ir.exprs import Const, Expr, cast, index, of_dim
 from pypto.ir.nodes import CallStmt, Function, Var
@@ -268,6 +268,13 @@ def _is_baked(frame: Frame, argument: ast.expr) -> bool:
 
 def _argument(reader: Reader, name: str, spec: ParamSpec, value: Value, node: ast.expr) -> Var | Expr:
     builder = reader.builder
+    if spec.kind == "array" or isinstance(value, ArrayValue):
+        builder.fail(
+            "unsupported",
+            f"{name}(): {spec.name!r} is an array, and a kernel is a task of its own",
+            node,
+            "pass its elements, or pass the array to a @pl.jit.inline function",
+        )
     if spec.kind == "scalar" or (spec.kind == "any" and is_scalar(value)):
         if not is_scalar(value):
             builder.fail(

@@ -113,7 +113,11 @@ def annotated_arguments(source: Source, specs: list[ParamSpec]) -> list[Var | Ex
     problems: list[Diagnostic] = []
     arguments: list[Var | Expr] = []
     for spec in specs:
-        if spec.kind == "scalar":
+        if spec.kind == "array":
+            hint = "make it in the body: pl.array.create(n, dtype)"
+            text = f"parameter {spec.name!r} is a pl.Array: only inline functions take arrays"
+            problems.append(Diagnostic("type", text, source.loc(spec.node), hint))
+        elif spec.kind == "scalar":
             arguments.append(ScalarVar(spec.name, spec.dtype or FP32))
         elif spec.shape is not None and spec.dtype is not None:
             shape = tuple(1 if isinstance(dim, DynVar) else dim for dim in spec.shape)

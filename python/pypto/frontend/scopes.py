@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from pypto.frontend import tasks
 from pypto.frontend.builder import Refused, usable
 from pypto.frontend.values import TASK_ID, PyValue, describe
-from pypto.ir.exprs import Expr, ScalarOp, ScalarVar
+from pypto.ir.exprs import Const, Expr, ScalarOp, ScalarVar
 from pypto.ir.nodes import CallStmt, IfStmt, Let, ScopeStmt
 from pypto.language.dtypes import INDEX
 from pypto.language.enums import Level
@@ -88,10 +89,22 @@ def _check_level(reader: Reader, call: ast.Call) -> None:
 def _name(reader: Reader, call: ast.Call, node: ast.stmt) -> str:
     for keyword in call.keywords:
         if keyword.arg == "name_hint":
-            value = reader.expressions.value(keyword.value)
-            if isinstance(value, PyValue) and isinstance(value.obj, str) and value.obj.isidentifier():
-                return value.obj
+            name = re.sub(r"\W", "_", _text(reader, keyword.value))
+            if name.isidentifier():
+                return name
     return f"{reader.builder.name}_{reader.builder.loc(node).line}"
+
+
+def _text(reader: Reader, node: ast.expr) -> str:
+    """A name hint: a string, also one with constants in it (`f"{layer}_proj"`)."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_text(reader, part) for part in node.values)
+    if isinstance(node, ast.FormattedValue):
+        return _text(reader, node.value)
+    value = reader.expressions.value(node)
+    if isinstance(value, Const):
+        return str(value.value)
+    return value.obj if isinstance(value, PyValue) and isinstance(value.obj, str) else ""
 
 
 def _kernel_scope(

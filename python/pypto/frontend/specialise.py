@@ -113,6 +113,8 @@ def _argument(plan: Plan, spec: ParamSpec, value: Any, baked: dict[str, Const]) 
     where = f"{plan}: parameter {spec.name!r}"
     if spec.kind == "tensor" or (spec.kind == "any" and hasattr(value, "shape")):
         return _tensor(where, spec, value)
+    if spec.kind == "array":
+        raise TypeError(f"{where} is a pl.Array: only @pl.jit.inline functions take arrays")
     if spec.kind == "any" and value is ABSENT:
         raise TypeError(f"{where} has no annotation and no argument; write pl.Tensor or pl.Scalar[dtype]")
     if value is RUNTIME:

@@ -28,7 +28,6 @@ from pypto.ir.pass_manager import (
     RuntimeKind,
     VerificationLevel,
 )
-from pypto.ir.passes import OnChipMemoryWarning
 from pypto.ir.platforms import BackendType
 from pypto.ir.printer import python_print
 from pypto.ir.text import deserialize, serialize
@@ -59,7 +58,6 @@ __all__ = [
     "KernelValueError",
     "Loc",
     "MemoryPlanner",
-    "OnChipMemoryWarning",
     "OptimizationStrategy",
     "ParamDirection",
     "ParamInfo",

@@ -53,7 +53,7 @@ def compile(
     that steer code generation for the real chip are accepted and have nothing to steer on the simulated one;
     `VerificationLevel.NONE` skips the check of the IR. A program with several entries gives a compiled program of which
     `compiled["name"]` is one entry. `runtime` is the kind of runtime to build for (a `RuntimeKind` or its value). A
-    kernel that keeps more on chip than the real chip has room for is warned of (`OnChipMemoryWarning`), with
+    kernel that keeps more on chip than the real chip has room for is warned of in the log `pypto.ir` (level INFO), with
     `strict_memory` it is refused; `report/perf_hints.log` lists such kernels.
     """
     kind = _runtime_kind(runtime)

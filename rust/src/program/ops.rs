@@ -129,9 +129,9 @@ named_enum! {
         /// `random(key0, key1, c0, c1, c2, c3, rounds)`: Philox4x32 with 1 to 32 `rounds`, a constant. Element `i` (row-major
         /// in the region) is word `i % 4` of the block whose 128-bit counter is `c + i / 4`, `c0` the low word. UINT32.
         Random "random",
-        /// `cast(tile)`: to the element type of the result. Floats to integers round by the mode and saturate at 32 bits (64
-        /// for the types of 64), of which narrower types keep the low ones; NaN gives 0. Integers to floats round to nearest
-        /// even, by way of binary32; integers to integers wrap; anything to BOOL is `!= 0`.
+        /// `cast(tile)`: to the element type of the result. Floats to integers round by the mode and saturate at the limits
+        /// of the type, NaN gives 0. Integers to floats round to nearest even, by way of binary32; integers to integers
+        /// wrap; anything to BOOL is `!= 0`.
         Cast "cast",
         /// `expand(tile)`: the tile, which broadcasts, over the region.
         Expand "expand",

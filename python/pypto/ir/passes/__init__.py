@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pypto.ir.passes.entry import wrap_kernel_entry
-from pypto.ir.passes.on_chip import OnChipMemoryWarning, check_on_chip
+from pypto.ir.passes.on_chip import check_on_chip
 from pypto.ir.passes.outline import outline
 from pypto.ir.passes.outputs import check_outputs
 from pypto.ir.passes.phases import split_phases
 
-__all__ = ["OnChipMemoryWarning", "check_on_chip", "check_outputs", "outline", "split_phases", "wrap_kernel_entry"]
+__all__ = ["check_on_chip", "check_outputs", "outline", "split_phases", "wrap_kernel_entry"]

@@ -100,8 +100,9 @@ row(
     "cast",
     "Converts the elements, along the shortest chain of conversions that the chip has: FP32 to INT8 passes through "
     "FP16, so it rounds twice and overflows above 65504. The mode acts on float to integer only, on each hop; "
-    "conversions to floats round to nearest even. The default mode rounds half away from zero, `none` truncates. Of a "
-    "scalar: a C conversion.",
+    "conversions to floats round to nearest even. The default mode rounds half away from zero, `none` truncates. Where "
+    "PyPTO leaves it undefined, floats out of range give the nearest integer there is, and NaN 0. Of a scalar: a C "
+    "conversion.",
     rule="cast",
     core="cast",
     pl="input, target_type, mode='round'",

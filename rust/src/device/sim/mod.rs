@@ -35,6 +35,11 @@ impl SimDevice {
         Self { isa, pool: Arc::new(CorePool::new(cores)), seed: None }
     }
 
+    /// A chip with `cores` cores whose kernels use the best instruction set of this processor.
+    pub fn native(cores: usize) -> Self {
+        Self::new(cores, Isa::detect())
+    }
+
     /// The same chip with a schedule for tests: every task waits for others that can run beside it, however short it is,
     /// and those that wait run in a random order that follows from `seed`.
     pub fn with_schedule_seed(self, seed: u64) -> Self {

@@ -4,7 +4,6 @@ use super::fake::{download, resident, run, spec, tensor};
 use crate::arena::Buffer;
 use crate::device::sim::SimDevice;
 use crate::dtype::DType;
-use crate::kernels::Isa;
 use crate::program::{
     Arg, Dim, Direction, FnParam, Function, LaunchArg, Loc, OpCode, Operand, Program, Stmt, StmtKind, TensorSlot,
     TileOp, TileSlot, ViewKind,
@@ -80,7 +79,7 @@ fn product(dtype: DType, transposed: bool, slice: u64) -> Arc<Program> {
 }
 
 fn open(packed_share: f64) -> Arc<Worker> {
-    let device = Box::new(SimDevice::new(2, Isa::detect()));
+    let device = Box::new(SimDevice::native(2));
     Worker::open(WorkerConfig { name: None, device, capacity: 4 << 20, poison: false, packed_share }).unwrap()
 }
 

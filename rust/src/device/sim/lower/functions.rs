@@ -212,40 +212,54 @@ pub(super) fn reduce(op: OpCode, node: &Node) -> Result<ReduceFn, DeviceError> {
     })
 }
 
-/// What brings the result of a reduction into its element type: the extremes of no columns are those of 32 bits.
-pub(super) enum ReduceEnd {
+/// One of the instructions that bring lanes into an element type.
+pub(super) enum Fit {
     Convert(Conversion),
+    /// A maximum or minimum with a limit.
     Bound(BinaryFn, u32),
 }
 
-pub(super) fn reduce_end(op: OpCode, dtype: DType) -> Option<ReduceEnd> {
-    let (lowest, highest) = match dtype {
-        DType::I8 => (i8::MIN as i32, i8::MAX as i32),
-        DType::I16 => (i16::MIN as i32, i16::MAX as i32),
-        DType::U8 => (0, i32::from(u8::MAX)),
-        DType::U16 => (0, i32::from(u16::MAX)),
-        _ => return rounding(dtype).map(ReduceEnd::Convert),
-    };
-    match op {
-        OpCode::RowMax => Some(ReduceEnd::Bound(BinaryFn::MaxI, lowest as u32)),
-        OpCode::RowMin => Some(ReduceEnd::Bound(BinaryFn::MinI, highest as u32)),
-        _ => rounding(dtype).map(ReduceEnd::Convert),
+/// The limits of integers that are narrower than a lane.
+fn limits(dtype: DType) -> Option<(i32, i32)> {
+    Some(match dtype {
+        DType::I8 => (i8::MIN.into(), i8::MAX.into()),
+        DType::I16 => (i16::MIN.into(), i16::MAX.into()),
+        DType::U8 => (0, u8::MAX.into()),
+        DType::U16 => (0, u16::MAX.into()),
+        _ => return None,
+    })
+}
+
+/// What brings the result of a reduction into its element type: the extremes of no columns are those of 32 bits.
+pub(super) fn reduce_end(op: OpCode, dtype: DType) -> Option<Fit> {
+    match (op, limits(dtype)) {
+        (OpCode::RowMax, Some((lowest, _))) => Some(Fit::Bound(BinaryFn::MaxI, lowest as u32)),
+        (OpCode::RowMin, Some((_, highest))) => Some(Fit::Bound(BinaryFn::MinI, highest as u32)),
+        _ => rounding(dtype).map(Fit::Convert),
     }
 }
 
-pub(super) fn conversions(from: DType, to: DType, mode: Rounding) -> Vec<Conversion> {
+pub(super) fn conversions(from: DType, to: DType, mode: Rounding) -> Vec<Fit> {
     if from == to {
         return Vec::new();
     }
+    let convert = |conversion| Fit::Convert(conversion);
     match (from.is_float(), to.is_float()) {
-        (true, true) => rounding(to).into_iter().collect(),
-        (true, false) if unsigned(to) => vec![Conversion::F32ToU32(mode)],
-        (true, false) => [Conversion::F32ToI32(mode)].into_iter().chain(narrow(to)).collect(),
+        (true, true) => rounding(to).map(convert).into_iter().collect(),
+        (true, false) if unsigned(to) => vec![Fit::Convert(Conversion::F32ToU32(mode))],
+        (true, false) => {
+            let mut fits = vec![Fit::Convert(Conversion::F32ToI32(mode))];
+            if let Some((lowest, highest)) = limits(to) {
+                fits.push(Fit::Bound(BinaryFn::MaxI, lowest as u32));
+                fits.push(Fit::Bound(BinaryFn::MinI, highest as u32));
+            }
+            fits
+        }
         (false, true) => {
             let widen = if unsigned(from) { Conversion::U32ToF32 } else { Conversion::I32ToF32 };
-            [widen].into_iter().chain(rounding(to)).collect()
+            [widen].into_iter().chain(rounding(to)).map(convert).collect()
         }
-        (false, false) => narrow(to).into_iter().collect(),
+        (false, false) => narrow(to).map(convert).into_iter().collect(),
     }
 }
 

@@ -3,10 +3,11 @@
 use super::*;
 use crate::kernels::chain::{Dst, Src, UnaryFn};
 
-type Reference = fn(f64) -> f64;
+/// A function in binary64.
+type Exact = fn(f64) -> f64;
 
 /// The functions with what they should be in binary64, whose own error is a 2^-28th of what is measured.
-const FUNCTIONS: [(UnaryFn, Reference); 5] = [
+const FUNCTIONS: [(UnaryFn, Exact); 5] = [
     (UnaryFn::ExpF, f64::exp),
     (UnaryFn::LogF, f64::ln),
     (UnaryFn::SinF, f64::sin),
@@ -67,7 +68,7 @@ fn sample() -> Vec<f32> {
         1.0,
         f32::MIN_POSITIVE,
         // sin and cos: multiples of pi/2, the end of the vectors' reach, numbers very close to a multiple.
-        1.570_796_4,
+        std::f32::consts::FRAC_PI_2,
         std::f32::consts::PI,
         355.0,
         32_768.0,

@@ -1,6 +1,6 @@
 //! Members that span the region: the instructions on the accumulator of each pass.
 
-use super::super::functions::{binary, compare, conversions, reduce, rounding, rounds, unary, with_zero};
+use super::super::functions::{Fit, binary, compare, conversions, reduce, rounding, rounds, unary, with_zero};
 use super::super::graph::{Node, NodeId, NodeOp};
 use super::{Builder, Member, Outside};
 use crate::device::DeviceError;
@@ -144,7 +144,10 @@ impl Builder<'_> {
             NodeOp::Cast(mode) => {
                 self.load_acc(node, 0, body, acc)?;
                 let from = self.nodes[node.inputs[0]].dtype;
-                body.extend(conversions(from, node.dtype, *mode).into_iter().map(Inst::Convert));
+                body.extend(conversions(from, node.dtype, *mode).into_iter().map(|fit| match fit {
+                    Fit::Convert(conversion) => Inst::Convert(conversion),
+                    Fit::Bound(f, limit) => Inst::Binary(f, Src::Const(limit)),
+                }));
             }
             NodeOp::Expand => self.load_acc(node, 0, body, acc)?,
             NodeOp::Unary(op) => {

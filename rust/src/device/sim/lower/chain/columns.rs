@@ -1,8 +1,6 @@
 //! Members with one element per row: row instructions before and after the passes.
 
-use super::super::functions::{
-    ReduceEnd, binary, compare, conversions, reduce_end, rounding, rounds, unary, with_zero,
-};
+use super::super::functions::{Fit, binary, compare, conversions, reduce_end, rounding, rounds, unary, with_zero};
 use super::super::graph::{Node, NodeOp};
 use super::{Builder, Member, Outside};
 use crate::device::DeviceError;
@@ -37,10 +35,7 @@ impl Builder<'_> {
             NodeOp::RowReduce(op) => {
                 let slot = self.slots[&member.node];
                 let src = RowSrc::Slot(slot);
-                insts.extend(reduce_end(*op, node.dtype).map(|end| match end {
-                    ReduceEnd::Convert(conversion) => RowInst::Convert { slot, conversion, src },
-                    ReduceEnd::Bound(f, bits) => RowInst::Binary { slot, f, a: src, b: RowSrc::Const(bits) },
-                }));
+                insts.extend(reduce_end(*op, node.dtype).map(|fit| row_fit(fit, slot, src)));
                 src
             }
             NodeOp::Store(spec) => {
@@ -85,8 +80,8 @@ impl Builder<'_> {
                     // An integer addition of 0 keeps every bit, of floats too.
                     insts.push(RowInst::Binary { slot, f: BinaryFn::AddI, a: src, b: zero });
                 }
-                for conversion in conversions {
-                    insts.push(RowInst::Convert { slot, conversion, src });
+                for fit in conversions {
+                    insts.push(row_fit(fit, slot, src));
                     src = RowSrc::Slot(slot);
                 }
             }
@@ -170,6 +165,13 @@ fn row_scalar(src: Src) -> RowSrc {
         Src::Const(bits) => RowSrc::Const(bits),
         Src::Scalar(at) => RowSrc::Scalar(at),
         other => unreachable!("a scalar is no {other:?}"),
+    }
+}
+
+fn row_fit(fit: Fit, slot: u16, src: RowSrc) -> RowInst {
+    match fit {
+        Fit::Convert(conversion) => RowInst::Convert { slot, conversion, src },
+        Fit::Bound(f, limit) => RowInst::Binary { slot, f, a: src, b: RowSrc::Const(limit) },
     }
 }
 

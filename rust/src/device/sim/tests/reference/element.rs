@@ -217,8 +217,12 @@ pub fn cast(bits: u64, from: DType, to: DType, mode: Rounding) -> u64 {
                 Rounding::Odd if x.floor() % 2.0 == 0.0 => x.ceil(),
                 Rounding::Odd => x.floor(),
             };
-            // What does not fit saturates at 32 or 64 bits; narrower types keep the low bits of that.
+            // What does not fit becomes the nearest limit.
             let value = match to {
+                DType::I8 => i128::from(rounded as i8),
+                DType::I16 => i128::from(rounded as i16),
+                DType::U8 => i128::from(rounded as u8),
+                DType::U16 => i128::from(rounded as u16),
                 DType::U32 => i128::from(rounded as u32),
                 DType::I64 => i128::from(rounded as i64),
                 DType::U64 => i128::from(rounded as u64),
