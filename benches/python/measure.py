@@ -52,7 +52,7 @@ def as_json(results: list[Result]) -> str:
 
 @dataclass(frozen=True)
 class Paired:
-    """Times of one call each in ns, and the ratio `first / second`: over neighbouring samples, and of the quickest ones."""
+    """Times of one call each in ns, and `first / second`: the median over neighbouring samples, and of the quickest."""
 
     first_ns: float
     second_ns: float
