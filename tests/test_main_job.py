@@ -49,7 +49,7 @@ def test_the_host_wall_falls_where_the_copy_was_most_of_it(table: Table) -> None
 
 
 def test_the_device_wall_does_not_rise(table: Table) -> None:
-    """Half again is what a busy machine makes of equal work; copies that count as device time would be more than that."""
+    """Up to half again is what a busy machine makes of equal work."""
     host, resident = (sum(table[rows, place][1] for rows in BATCHES) for place in ("host", "resident"))
     assert resident < 1.5 * host
 
