@@ -17,6 +17,9 @@ import core_programs as core
 from pypto import _pypto
 from pypto.runtime import ChipWorker, RunConfig
 
+# Whoever runs the tests in the background of a shell passes an ignored SIGINT on to them.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 def interrupt_after(seconds):
     threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 

@@ -71,8 +71,8 @@ chip.run
   h2d bytes=4096
   runner_run
     device_wall [dev]
-      task [core 0]
-      task [core 1]
+      task kernel=0 [core 0]
+      task kernel=0 [core 1]
   d2h bytes=64
 "
         );

@@ -155,7 +155,7 @@ mod tests {
                 "[mono_ns=1150][T0xab][TIMING] trace: [STRACE] v=1 pid=77 tid=171 inv=5 hid=c0ffee depth=1 \
                  name=chip.run.h2d ts=1100 dur=50 bytes=4096",
                 "[mono_ns=1490][T0xab][TIMING] trace: [STRACE] v=1 pid=77 tid=171 inv=5 hid=c0ffee depth=3 \
-                 name=chip.run.runner_run.device_wall.task ts=10 dur=280 core=2 clk=dev",
+                 name=chip.run.runner_run.device_wall.task ts=10 dur=280 kernel=9 core=2 clk=dev",
                 "[mono_ns=1500][T0xab][TIMING] trace: [STRACE] v=1 pid=77 tid=171 inv=5 hid=c0ffee depth=2 \
                  name=chip.run.runner_run.device_wall ts=0 dur=300 clk=dev",
                 "[mono_ns=1900][T0xab][TIMING] trace: [STRACE] v=1 pid=77 tid=171 inv=5 hid=c0ffee depth=0 \

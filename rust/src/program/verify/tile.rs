@@ -59,7 +59,8 @@ impl Checker<'_> {
             (Family::RowReduce, [Arg::Tile(a), Arg::Scalar(cols)]) => {
                 let a = self.tile(at, *a)?;
                 rule!(a.dtype == out.dtype, at, "{name}: {} to {}", a.dtype, out.dtype);
-                rule!(op.region[1] == Operand::Int(1), at, "{name}: the region has one column");
+                let one = op.region[1] == Operand::Int(1) && out.cols == 1;
+                rule!(one, at, "{name}: the result and its region have one column");
                 rule!(region_fits(op.region[0], a.rows, out.rows), at, "{name}: more rows than the argument has");
                 self.operand(at, *cols, ScalarType::Int)?;
                 rule!(region_fits(*cols, a.cols, a.cols), at, "{name}: more columns than the argument has");

@@ -4,6 +4,7 @@ use super::fake::*;
 use crate::dtype::DType;
 use crate::program::Dim::{Const, Symbol};
 use crate::program::Direction::{In, InOut, Out};
+#[cfg(not(feature = "trace-off"))]
 use crate::trace;
 use crate::worker::{Counters, Value};
 use proptest::prelude::*;
