@@ -2,7 +2,7 @@
 #![allow(unsafe_code, missing_docs)] // Launches and copies are unsafe calls; the macros of criterion have no docs.
 
 use _pypto::arena::BufferSpec;
-use _pypto::device::{Device, DeviceError, Executable, Launch, TensorArg};
+use _pypto::device::{Device, DeviceError, Executable, Launch};
 use _pypto::program::{Dim, Direction, Function, Loc, Param, ParamKind, Program};
 use _pypto::worker::{HostTensor, Value, Worker, WorkerConfig};
 use _pypto::{DType, Shape};
@@ -42,18 +42,25 @@ impl Executable for Idle {
         0
     }
 
-    fn estimated_ns(&self, _tensors: &[TensorArg]) -> u64 {
+    fn estimated_ns(&self) -> u64 {
         0
     }
 
-    unsafe fn launch(&self, launch: Launch<'_>) -> Result<(), DeviceError> {
+    unsafe fn launch(&mut self, launch: Launch<'_>) -> Result<(), DeviceError> {
         black_box(launch.tensors);
         Ok(())
     }
 }
 
 fn open() -> Arc<Worker> {
-    Worker::open(WorkerConfig { name: None, device: Box::new(Idle), capacity: 4 << 30, poison: false }).unwrap()
+    Worker::open(WorkerConfig {
+        name: None,
+        device: Box::new(Idle),
+        capacity: 4 << 30,
+        poison: false,
+        packed_share: 0.5,
+    })
+    .unwrap()
 }
 
 fn spec(dims: &[u64]) -> BufferSpec {
@@ -106,7 +113,8 @@ fn launch(criterion: &mut Criterion) {
         let worker = open();
         let registration = worker.register(program(count)).unwrap();
         let buffers: Vec<_> = (0..live).map(|_| worker.allocate(spec(&[16, 16])).unwrap()).collect();
-        let resident = |buffer| Value::Resident { buffer, shape: Shape::new(&[16, 16]).unwrap(), dtype: DType::F32 };
+        let shape = Shape::new(&[16, 16]).unwrap();
+        let resident = |buffer| Value::Resident { buffer, shape: &shape, dtype: DType::F32 };
         let args: Vec<_> = buffers[live - count..].iter().map(resident).collect();
         group.bench_function(format!("{count}_resident_of_{live}_live"), |bencher| {
             // SAFETY: there are no host tensors.

@@ -60,7 +60,14 @@ impl Bench {
 
     fn run(&mut self) {
         let scratch = self.scratch.start();
-        let run = ChainRun { rows: self.rows, cols: self.cols, mems: black_box(&self.mems), scalars: &[], scratch };
+        let run = ChainRun {
+            rows: self.rows,
+            cols: self.cols,
+            first: [0; 2],
+            mems: black_box(&self.mems),
+            scalars: &[],
+            scratch,
+        };
         // SAFETY: `new` was given memory for the region.
         unsafe { self.machine.run(&run) };
     }
@@ -217,26 +224,42 @@ fn softmax_rows(c: &mut Criterion) {
     group.finish();
 }
 
-/// One function over a region in the second-level cache.
+/// One function over a region in the first-level cache; `copy` is the load and the store that all of them have.
 fn functions(c: &mut Criterion) {
-    let mut group = c.benchmark_group("chain/function_64x128");
-    let functions = [
-        ("exp", Inst::Unary(UnaryFn::ExpF)),
-        ("div", constant(BinaryFn::DivF, 3.0)),
-        ("maximum", constant(BinaryFn::MaxF, 0.0)),
-        ("add", constant(BinaryFn::AddF, 1.0)),
-        ("round_f16", Inst::Convert(Conversion::RoundF16)),
-        ("round_bf16", Inst::Convert(Conversion::RoundBF16)),
-        ("row_max", Inst::Reduce(ReduceFn::MaxF, 0)),
-        ("row_sum", Inst::Reduce(ReduceFn::SumF, 0)),
+    let mut group = c.benchmark_group("chain/function_16x128");
+    let vector = |f| Inst::Binary(f, Src::Mem(0));
+    let functions: [(&str, &[Inst]); 22] = [
+        ("copy", &[]),
+        ("exp", &[Inst::Unary(UnaryFn::ExpF)]),
+        ("log", &[Inst::Unary(UnaryFn::LogF)]),
+        ("sin", &[Inst::Unary(UnaryFn::SinF)]),
+        ("cos", &[Inst::Unary(UnaryFn::CosF)]),
+        ("sin_large", &[constant(BinaryFn::MulF, 1e30), Inst::Unary(UnaryFn::SinF)]),
+        ("sqrt", &[Inst::Unary(UnaryFn::SqrtF)]),
+        ("rsqrt", &[Inst::Unary(UnaryFn::RsqrtF)]),
+        ("div", &[constant(BinaryFn::DivF, 3.0)]),
+        ("fmod", &[constant(BinaryFn::FmodF, 0.3)]),
+        ("maximum", &[constant(BinaryFn::MaxF, 0.0)]),
+        ("add", &[constant(BinaryFn::AddF, 1.0)]),
+        ("compare", &[constant(BinaryFn::GtF, 0.5)]),
+        ("compare_pick", &[constant(BinaryFn::GtF, 0.5), Inst::Pick { then: Src::Mem(0), other: Src::Const(7) }]),
+        ("div_i", &[vector(BinaryFn::DivI)]),
+        ("rem_i", &[vector(BinaryFn::RemI)]),
+        ("shl", &[vector(BinaryFn::ShlI)]),
+        ("round_f16", &[Inst::Convert(Conversion::RoundF16)]),
+        ("round_bf16", &[Inst::Convert(Conversion::RoundBF16)]),
+        ("row_max", &[Inst::Reduce(ReduceFn::MaxF, 0)]),
+        ("row_sum", &[Inst::Reduce(ReduceFn::SumF, 0)]),
+        ("row_prod", &[Inst::Reduce(ReduceFn::ProdF, 0)]),
     ];
-    let mut buffers: [Buffer; 2] = std::array::from_fn(|_| Buffer::new(64 * 128 * 4));
+    let mut buffers: [Buffer; 2] = std::array::from_fn(|_| Buffer::new(16 * 128 * 4));
     let data = buffers.each_mut().map(Buffer::start);
-    group.throughput(Throughput::Elements(64 * 128));
-    for (name, inst) in functions {
-        let mut program = chain(&[DType::F32; 2], &[Inst::Load(Src::Mem(0)), inst, Inst::Store(Dst::Mem(1))]);
-        program.slots = matches!(inst, Inst::Reduce(..)).into();
-        let mut bench = Bench::new(program, 64, 128, &data, false);
+    group.throughput(Throughput::Elements(16 * 128));
+    for (name, insts) in functions {
+        let body = [&[Inst::Load(Src::Mem(0))], insts, &[Inst::Store(Dst::Mem(1))]].concat();
+        let mut program = chain(&[DType::F32; 2], &body);
+        program.slots = insts.iter().any(|inst| matches!(inst, Inst::Reduce(..))).into();
+        let mut bench = Bench::new(program, 16, 128, &data, false);
         group.bench_function(name, |b| b.iter(|| bench.run()));
     }
     group.finish();

@@ -86,25 +86,29 @@ fn launches(criterion: &mut Criterion) {
     let shape = Shape::new(&[SIDE.into(), SIDE.into()]).expect("two axes");
     let tensors: Vec<TensorArg> =
         buffers.iter_mut().map(|buffer| TensorArg { data: buffer.as_mut_ptr().cast(), shape }).collect();
-    for (name, rounds) in [("add 16x16", 1), ("1000 rounds of add 16x16", 1000)] {
-        let executable = device.compile(&add(rounds)).expect("a right program");
+    for (name, rounds, repeats) in
+        [("add 16x16", 1, false), ("add 16x16, repeated", 1, true), ("1000 rounds of add 16x16", 1000, false)]
+    {
+        let mut executable = device.compile(&add(rounds)).expect("a right program");
         let mut scratch = vec![0u64; executable.scratch_bytes() as usize / 8 + 8];
         let scratch = scratch.as_mut_ptr().cast::<u8>();
         let scratch = scratch.wrapping_add(scratch.align_offset(64));
-        criterion.bench_function(&format!("device/{name}"), |bencher| {
-            bencher.iter(|| {
-                let launch = Launch {
-                    tensors: black_box(&tensors),
-                    scalars: &[],
-                    scratch,
-                    workspace: &mut NoWorkspace,
-                    poll: &mut || true,
-                    invocation: 0,
-                };
-                // SAFETY: three matrices of the declared shape, and scratch as large as asked for.
-                unsafe { executable.launch(launch).expect("nothing fails") };
-            });
-        });
+        let mut run = |repeats| {
+            let launch = Launch {
+                tensors: black_box(&tensors),
+                scalars: &[],
+                repeats,
+                packed: &[],
+                scratch,
+                workspace: &mut NoWorkspace,
+                poll: &mut || true,
+                invocation: 0,
+            };
+            // SAFETY: three matrices of the declared shape, and scratch as large as asked for.
+            unsafe { executable.launch(launch).expect("nothing fails") };
+        };
+        run(false);
+        criterion.bench_function(&format!("device/{name}"), |bencher| bencher.iter(|| run(repeats)));
     }
     // The floor: the same sum written out.
     let [a, b, c] = &mut buffers[..] else { unreachable!("three buffers") };

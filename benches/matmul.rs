@@ -8,7 +8,7 @@
 
 use _pypto::DType;
 use _pypto::kernels::Isa;
-use _pypto::kernels::matmul::{MatMul, MatMulArgs, MatMulSpec, MatMut, MatRef, Rhs};
+use _pypto::kernels::matmul::{MatMul, MatMulArgs, MatMulSpec, MatMut, MatRef, PackedRef, Rhs};
 use criterion::{Criterion, criterion_group, criterion_main};
 use std::hint::black_box;
 use std::time::Duration;
@@ -263,7 +263,7 @@ impl Case {
         let seconds = best(c, &format!("{name}/{dtype}/{form}"), || {
             turn = (turn + 1) % weights;
             let b = match made.get(turn) {
-                Some(room) => Rhs::Packed { data: room.data, n_start: 0 },
+                Some(room) => Rhs::Packed(PackedRef { data: room.data, k_total: k, k_start: 0, n_start: 0 }),
                 None => Rhs::Plain(MatRef { data: plain[turn].data, row_stride: b_row }),
             };
             let args = MatMulArgs {

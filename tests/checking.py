@@ -18,13 +18,15 @@ import pypto.language as pl
 from pypto import _pypto, ir
 from pypto.ir.lower import lower
 from pypto.ir.nodes import Program
-from pypto.ir.passes import outline
+from pypto.ir.passes import outline, split_phases
 from pypto.ir.verifier import verify
 
 
-def program_of(kernel: Any, *args: Any) -> Program:
-    """The IR of a jit function for these arguments, or a program as it is."""
-    return kernel if isinstance(kernel, Program) else kernel.lower(*args)
+def program_of(kernel: Any, *args: Any, runtime: bool = False) -> Program:
+    """The IR of a jit function for these arguments, or a program as it is. `runtime` keeps scalars parameters."""
+    if isinstance(kernel, Program):
+        return kernel
+    return kernel.lower(*(pl.RUNTIME if runtime and isinstance(arg, (int, float)) else arg for arg in args))
 
 
 def verified(program: Program) -> dict[str, Any]:
@@ -34,17 +36,20 @@ def verified(program: Program) -> dict[str, Any]:
     return core
 
 
-def run(kernel: Any, *args: Any, device: bool = True) -> list[np.ndarray]:
+def run(kernel: Any, *args: Any, device: bool = True, runtime: bool = False) -> list[np.ndarray]:
     """The array arguments after a run; all ways of running agree bit by bit. The given arrays are not changed.
 
-    `device=False` leaves the simulated chip out.
+    `device=False` leaves the simulated chip out; `runtime` keeps scalars parameters instead of fixing them.
     """
-    program = program_of(kernel, *args)
+    program = program_of(kernel, *args, runtime=runtime)
     verify(program)
     verify(outline(program))
+    verify(split_phases(outline(program)))
     verified(program)
     results = []
-    for version in (program, outline(program), pl.parse_program(outline(program).as_python())):
+    versions = [program, outline(program), split_phases(outline(program))]
+    versions += [pl.parse_program(version.as_python()) for version in versions]
+    for version in versions:
         copies = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args]
         interp.run(version, *copies)
         results.append([copy for copy in copies if isinstance(copy, np.ndarray)])

@@ -30,10 +30,10 @@ RUST_MAY_USE = {
 
 PYTHON_MAY_USE = {
     "language": {"errors"},
-    "ir": {"language", "errors"},
+    "ir": {"language", "environment", "errors", "failures"},
     "frontend": {"language", "ir", "errors"},
     "backend": {"ir", "errors"},
-    "runtime": {"_pypto", "ir", "language", "errors"},
+    "runtime": {"_pypto", "environment", "ir", "language", "failures"},
 }
 
 

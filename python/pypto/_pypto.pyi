@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeAlias, final
 import torch
 
 __all__ = [
+    "MAX_CORES",
     "Buffer",
     "DeviceTensor",
     "MemoryReport",
@@ -18,11 +19,14 @@ __all__ = [
     "RegistrationHandle",
     "Worker",
     "__version__",
+    "check_arguments",
     "mirror_trace",
     "trace_available",
 ]
 
 __version__: str
+MAX_CORES: int
+"""The most cores that a simulated chip can have."""
 
 _Span: TypeAlias = tuple[int, int, int, str, int, int, int, str | None, int | None, bool]
 """`(tid, inv, depth, name, ts, dur, arg, attribute, core, is_device)`; `ts` and `dur` in ns of the monotonic clock."""
@@ -226,6 +230,10 @@ class MemoryReport:
         """What programs keep to work in."""
 
     @property
+    def packed(self) -> int:
+        """Bytes of the packed forms of resident weights."""
+
+    @property
     def free(self) -> int:
         """Not allocated."""
 
@@ -259,7 +267,9 @@ class Worker:
         *,
         capacity: int,
         poison: bool = False,
+        packed_weights: float = 0.5,
         cores: int | None = None,
+        schedule_seed: int | None = None,
         name: str | None = None,
     ) -> Worker:
         """Opens a device.
@@ -269,7 +279,9 @@ class Worker:
             device_id: Which device of it.
             capacity: Bytes of device memory.
             poison: Fill new memory with NaN patterns and guard its ends.
+            packed_weights: Share of the capacity that packed forms of resident weights may take.
             cores: Simulated cores; one for each processor that the process may use if not given.
+            schedule_seed: Independent tasks run in a random order that follows from it, for tests.
             name: What messages call it.
 
         Raises:
@@ -316,6 +328,9 @@ class Worker:
     def copy_from(self, dst: int | torch.Tensor, src: int | DeviceTensor, nbytes: int | None = None) -> None:
         """Copies from the device to the host."""
 
+    def check_tensor(self, tensor: DeviceTensor, label: str) -> None:
+        """Refuses a tensor that is no live allocation of this worker; `label` says what it is used as."""
+
     def buffer(self, ptr: int) -> Buffer | None:
         """The live allocation that begins at an address."""
 
@@ -332,11 +347,14 @@ class Worker:
             has_return: Whether there are return-style calls.
         """
 
-    def close(self, *, stop: bool = False) -> list[str]:
-        """Closes the device and returns descriptions of the tensors that were still allocated.
+    def close(self, *, stop: bool = False) -> tuple[list[str], RuntimeError | None]:
+        """Closes the device.
 
         Args:
             stop: Stop running launches instead of waiting for them.
+
+        Returns:
+            Descriptions of the tensors that were still allocated, and the first overwritten guard of poison mode.
         """
 
     def memory_report(self) -> MemoryReport:
@@ -364,6 +382,9 @@ class Recording:
 
     def __enter__(self) -> Recording: ...
     def __exit__(self, *_exc: object) -> None: ...
+
+def check_arguments(handle: RegistrationHandle, args: tuple[Any, ...]) -> list[int]:
+    """Checks one argument for each parameter as a launch would; the scalars as the device takes them, 64 bits each."""
 
 def mirror_trace(on: bool, *, device_spans: bool = True) -> None:
     """Prints `[STRACE]` lines on standard error after each launch, or stops doing so.

@@ -373,3 +373,73 @@ def test_validity_follows_the_value_through_swaps_and_into_what_is_derived_from_
     for start, value in ((0, a), (8, b), (16, derived), (24, last)):
         expected[start : start + len(value)] = value
     np.testing.assert_array_equal(out, expected)
+
+
+@pl.jit.incore
+def carried_while(x: pl.Tensor, out: pl.Out[pl.Tensor], limit: pl.Scalar[pl.INDEX]):
+    total = pl.load(x, [0, 0], [1, 8])
+    i = 0
+    for i, total in pl.while_(init_values=(i, total)):
+        pl.cond(i < limit)
+        i = i + 1
+        t = pl.load(x, [i, 0], [1, 8])
+        rounds, final = pl.yield_(i, pl.add(total, t))
+    out = pl.store(final, [0, 0], out)
+    out = pl.store(total, [1, 0], out)
+    pl.write(out, [2, 0], pl.cast(rounds, pl.FP32))
+    return out
+
+
+@pytest.mark.parametrize("limit", [0, 3])
+def test_14_a_while_loop_carries_values_and_leaves_the_initial_ones(limit: int) -> None:
+    x = f32(4, 8)
+    out = run(carried_while, x, empty(4, 8), limit, runtime=True)[1]
+    np.testing.assert_allclose(out[0], x[: limit + 1].sum(0), rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(out[1], x[0])
+    assert out[2, 0] == limit
+
+
+LAYER = 7
+
+
+@pl.jit.inline
+def next_and_same(x: pl.Tensor, n: pl.Scalar[pl.INDEX]):
+    return n + 1, x
+
+
+@pl.jit(auto_scope=False)
+def of_everything(x: pl.Tensor, out: pl.Out[pl.Tensor], n: pl.Scalar[pl.INT32] = 3):
+    """Statements and hints as model kernels mix them."""
+    rows, cols = x.shape
+    pl.static_assert(cols == 8, "eight columns")
+    limit, y = next_and_same(x, n)
+    count = 0
+    while True:
+        count = count + 1
+        if count >= limit:
+            break
+    for i in pl.parallel(0, pl.dim(x, 0), 2):
+        with pl.at(
+            level=pl.Level.CORE_GROUP,
+            optimizations=[pl.split(pl.SplitMode.UP_DOWN), pl.cross_core_slot(slot_num=2)],
+            name_hint=f"layer_{LAYER}-scale",
+        ):
+            if x.dtype == pl.FP32:
+                t = pl.mul(y[i : i + 2, :], pl.cast(count, pl.FP32))
+            out[i : i + 2, 0:cols] = pl.add(t, 1.0)
+    first = pl.read(out, [0, 0])
+    if first > 0.0 and count > 2:
+        with pl.cluster(), pl.at(level=pl.Level.CORE_GROUP):
+            out[0:1, :] = pl.neg(out[0:1, :])
+    pl.tensor.write(out, [rows - 1, 6], pl.cast(n, pl.FP32))
+    return out
+
+
+@pytest.mark.parametrize("runtime", [False, True])
+def test_statements_and_hints_as_model_kernels_mix_them(runtime: bool) -> None:
+    x = np.abs(f32(4, 8))
+    want = x * 4 + 1
+    want[0] *= -1
+    want[3, 6] = 3
+    np.testing.assert_allclose(run(of_everything, x, empty(4, 8), 3, runtime=runtime)[1], want, rtol=1e-6)
+    assert "layer_7_scale" in of_everything.lower(x, empty(4, 8), 3).as_python()

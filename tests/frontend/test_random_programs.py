@@ -24,6 +24,23 @@ on_tiles = st.one_of(
     st.builds("{} = pl.mul({}, {})".format, tile, tile, st.sampled_from(["0.5", "-1.0", "2.0"])),
     st.builds("{} = pl.add({}, pl.cast({}, pl.FP32))".format, tile, tile, scalar),
 )
+edge = st.sampled_from(["row", "col"])
+extremum = st.sampled_from(["max", "min"])
+part = st.builds("pl.slice({}, [2, 4], [{}, {}])".format, tile, st.integers(0, 2), st.integers(0, 4))
+narrowed = st.builds(
+    "pl.set_validshape({}, {}, pl.min({}, 8))".format, tile, st.integers(0, 4), st.sampled_from(["n0", "n1", "5"])
+)
+on_parts = st.one_of(
+    st.builds("{} = pl.transpose(pl.reshape({}, [8, 4]), 0, 1)".format, tile, tile),
+    st.builds("{0} = pl.{1}_expand_sub({2}, pl.{1}_{3}({4}))".format, tile, edge, tile, extremum, tile),
+    st.builds("{} = pl.assemble({}, {}, [{}, {}])".format, tile, tile, part, st.integers(0, 2), st.integers(0, 4)),
+    st.builds("{} = pl.assemble({}, {}, [{} % 3, 2])".format, tile, tile, part, scalar),
+    st.builds("{} = pl.concat(pl.slice({}, [4, 4], [0, 4]), pl.slice({}, [4, 4], [0, 0]))".format, tile, tile, tile),
+    st.builds("{} = pl.concat(pl.tile.gather_mask({}, 1), pl.tile.gather_mask({}, 2))".format, tile, tile, tile),
+    st.builds("{0} = pl.sel(pl.tile.cmp({1}, {2}, cmp_type={3}), {2}, {1}, {1})".format, tile, tile, tile, small),
+    st.builds("{} = pl.fillpad({}, {})".format, tile, narrowed, st.sampled_from(["0", "pl.PadValue.zero"])),
+    st.builds("{} = pl.fillpad(pl.part_add({}, {}))".format, tile, narrowed, tile),
+)
 on_names = st.one_of(
     st.builds("{} = {}".format, tile, tile),
     st.builds("{0}, {1} = {1}, {0}".format, tile, tile),
@@ -40,7 +57,8 @@ condition = st.one_of(
 
 def blocks(depth: int, in_loop: bool) -> st.SearchStrategy[list]:
     """Statements: text, or `(head, body, orelse)`."""
-    statement = st.one_of(on_tiles.map(lambda text: ("tiles", text)), on_names.map(lambda text: ("names", text)))
+    tiles = st.one_of(on_tiles, on_parts).map(lambda text: ("tiles", text))
+    statement = st.one_of(tiles, on_names.map(lambda text: ("names", text)))
     if depth:
         inner = blocks(depth - 1, in_loop)
         branch = st.tuples(condition.map("if {}:".format), inner, st.one_of(st.just([]), inner))
@@ -90,13 +108,74 @@ def source(body: list, scoped: bool) -> str:
     return "\n".join(["import pypto.language as pl", "", decorator, signature, *lines, "    return out", ""])
 
 
+class Narrowed:
+    """A value of which a part is valid."""
+
+    def __init__(self, value, rows, cols):
+        self.value, self.rows, self.cols = value, rows, cols
+
+
 class NumpyLanguage(SimpleNamespace):
     """The operations that random kernels use, on numpy arrays."""
 
     FP32 = np.float32
-    range = range
+    PadValue = SimpleNamespace(zero=0)
+    range, min = range, min
     add, sub, maximum, minimum = np.add, np.subtract, np.maximum, np.minimum
     neg, abs = np.negative, np.abs
+    row_expand_sub = col_expand_sub = np.subtract
+    set_validshape = Narrowed
+
+    def __init__(self):
+        super().__init__(tile=self)
+
+    def reshape(self, x, shape):
+        return x.reshape(shape)
+
+    def transpose(self, x, a, b):
+        return x.swapaxes(a, b).copy()
+
+    def row_max(self, x):
+        return x.max(1, keepdims=True)
+
+    def row_min(self, x):
+        return x.min(1, keepdims=True)
+
+    def col_max(self, x):
+        return x.max(0, keepdims=True)
+
+    def col_min(self, x):
+        return x.min(0, keepdims=True)
+
+    def slice(self, x, shape, at):
+        return x[at[0] : at[0] + shape[0], at[1] : at[1] + shape[1]].copy()
+
+    def assemble(self, x, part, at):
+        x = x.copy()
+        x[at[0] : at[0] + part.shape[0], at[1] : at[1] + part.shape[1]] = part
+        return x
+
+    def concat(self, a, b):
+        return np.concatenate([a, b], 1)
+
+    def gather_mask(self, x, pattern):
+        return x[:, pattern - 1 :: 2].copy()
+
+    def cmp(self, a, b, cmp_type):
+        return (np.equal, np.not_equal, np.less, np.less_equal)[cmp_type](a, b)
+
+    def sel(self, mask, a, b, tmp):
+        return np.where(mask, a, b)
+
+    def fillpad(self, x, pad=0):
+        filled = np.zeros_like(x.value)
+        filled[: x.rows, : x.cols] = x.value[: x.rows, : x.cols]
+        return filled
+
+    def part_add(self, a, b):
+        only = np.ones(b.shape, bool)
+        only[: a.rows, : a.cols] = False
+        return Narrowed(np.where(only, b, a.value + b), *b.shape)
 
     def relu(self, x):
         return np.maximum(x, np.float32(0))

@@ -217,3 +217,41 @@ def test_a_layout_is_a_label_and_index_elements_are_64_bit_integers() -> None:
 
     core = verified(kernel.lower())
     assert core["params"][0]["kind"]["Tensor"]["dtype"] == "INT64"
+
+
+class Settings:
+    """What an author keeps outside kernels."""
+
+    def __init__(self, factor: float, shifts: list[float], table: dict[str, float]) -> None:
+        self.factor = factor
+        self.shifts = shifts
+        self.table = table
+
+
+def test_what_captured_objects_hold_is_part_of_the_cache_key(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("PYPTO_PROG_BUILD_DIR", str(tmp_path))
+    settings = Settings(2.0, [1.0, 2.0], {"scale": 0.5})
+
+    @pl.jit
+    def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = pl.mul(pl.add(pl.mul(x, settings.factor), settings.shifts[1]), settings.table["scale"])
+        return out
+
+    def result() -> np.ndarray:
+        return run(kernel, x, empty(4, 8))[1]
+
+    x = f32(4, 8)
+    first = kernel.compile(x, empty(4, 8))
+    assert kernel.compile(x, empty(4, 8)) is first
+    np.testing.assert_allclose(result(), (x * 2 + 2) / 2, rtol=1e-6)
+    for change in (
+        lambda: setattr(settings, "factor", 3.0),
+        lambda: settings.shifts.__setitem__(1, 5.0),
+        lambda: settings.table.__setitem__("scale", 1.0),
+    ):
+        change()
+        assert kernel.compile(x, empty(4, 8)) is not first
+    np.testing.assert_allclose(result(), x * 3 + 5, rtol=1e-6)
+    settings.factor, settings.shifts[1], settings.table["scale"] = 2.0, 2.0, 0.5
+    assert kernel.compile(x, empty(4, 8)) is first  # what was compiled before serves again

@@ -102,3 +102,45 @@ def test_only_nodes_print() -> None:
     assert python_print(Mixed.entry.params[0].var.type) == "pl.Tensor[[M, 64], pl.FP16]"
     with pytest.raises(TypeError, match="cannot print int"):
         python_print(3)
+
+
+def test_text_is_read_and_never_run(tmp_path) -> None:
+    mark = tmp_path / "mark"
+    hostile = (
+        "import os, pathlib\n"
+        f"pathlib.Path({str(mark)!r}).touch()\n"
+        f"x = open({str(mark)!r}, 'w')\n"
+        "N = 4 * 2\n"
+        "class Other:\n    y = 1 / 0\n"
+        "def helper():\n    1 / 0\n"
+        "@pl.function(type=pl.FunctionType.InCore)\n"
+        "def kernel(a: pl.Tensor[[4, N], pl.FP32], b: pl.Out[pl.Tensor[[4, N], pl.FP32]]):\n"
+        "    b = pl.store(pl.add(pl.load(a, [0, 0], [4, N]), float('inf')), [0, 0], b)\n"
+        "    return b\n"
+    )
+    function = pl.parse(hostile)
+    assert function.name == "kernel"
+    assert 'float("inf")' in function.as_python()
+    assert pl.parse(function.as_python()).as_python() == function.as_python()
+    assert not mark.exists()
+    annotated = hostile.replace("b: pl.Out[pl.Tensor[[4, N], pl.FP32]]", f"b: open({str(mark)!r}, 'w')")
+    with pytest.raises(TypeError, match="calls something that is not of the language"):
+        pl.parse(annotated)
+    quoted = hostile.replace("b: pl.Out[pl.Tensor[[4, N], pl.FP32]]", f"b: \"open({str(mark)!r}, 'w')\"")
+    with pytest.raises(TypeError, match="calls something that is not of the language"):
+        pl.parse(quoted)
+    for decorator in (f"@open({str(mark)!r}, 'w')", "@helper", "@N"):
+        with pytest.raises(SyntaxError, match="decorator"):
+            pl.parse(hostile.replace("@pl.function(type=pl.FunctionType.InCore)", decorator))
+    with pytest.raises(SyntaxError, match="calls something that is not of the language"):
+        pl.parse(hostile.replace("pl.FunctionType.InCore", f"open({str(mark)!r}, 'w')"))
+    assert not mark.exists()
+
+
+def test_text_that_nests_too_deeply_or_is_too_long_is_refused() -> None:
+    with pytest.raises(SyntaxError):
+        pl.parse("x = " + "(" * 5000 + ")" * 5000)
+    with pytest.raises(SyntaxError, match="characters; at most"):
+        pl.parse("#" * (1 << 21))
+    with pytest.raises(SyntaxError, match="nests"):
+        pl.parse("@pl.function\ndef f(a: pl.Tensor[[4, 8], pl.FP32]):\n    x = " + "-" * 5000 + "1\n")

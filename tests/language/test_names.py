@@ -43,7 +43,7 @@ def normalised(signature: str) -> str:
 
 def test_operations_show_what_they_do() -> None:
     assert "Sum of two values" in pl.add.__doc__
-    assert "Not supported yet" in pl.sin.__doc__
+    assert "not supported: this device has no block-scaled FP8 and FP4 matrix products" in pl.matmul_mx.__doc__
     assert pl.tile.load.__module__ == "pypto.language.tile"
 
 

@@ -10,6 +10,7 @@ import torch
 
 from pypto import ir
 from pypto.runtime import BenchmarkStats, ChipWorker, RunConfig, TraceInvocation, TraceSpan, benchmark
+from pypto.runtime.spans import Recorder
 
 NBYTES = 128 * 128 * 4
 
@@ -188,3 +189,23 @@ def test_the_mean_invocation_averages_each_span() -> None:
     assert (mean.inv, mean.host_wall_us, mean.spans[0].ts, mean.task_name) == (-1, 2.0, 150, "add")
     assert stats.mean_invocation(pid=1) is None
     assert BenchmarkStats().mean_invocation() is None
+
+
+def test_what_concerns_several_devices_is_empty_on_one(K_add: ir.CompiledProgram) -> None:
+    stats = benchmark(K_add, tensors(), rounds=2, warmup=0)
+    assert stats.dispatch_groups() == stats.dispatch_tasks() == {}
+    for metric in ("device", "host", "effective"):
+        assert stats.per_dispatch(metric) == stats.per_rank(metric) == {}
+    for method in (stats.per_dispatch, stats.per_rank):
+        with pytest.raises(ValueError, match="unknown metric 'union'; expected device, host or effective"):
+            method("union")
+
+
+def test_launches_that_the_trace_lost_are_no_samples(
+    K_add: ir.CompiledProgram, worker: ChipWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take = Recorder.take
+    monkeypatch.setattr(Recorder, "take", lambda recorder: take(recorder)[1:])
+    with pytest.raises(RuntimeError, match=r"captured \d of 6 launches; 0 spans were lost") as raised:
+        benchmark(K_add, tensors(), rounds=5, warmup=1, worker=worker)
+    assert raised.value.code == "lost_spans"

@@ -1,47 +1,64 @@
-"""Exceptions of the core: class, text, and the stable name in `code`."""
+"""Exceptions of the runtime: class, text, and the stable name in `code`, all of them listed in `docs/errors.md`."""
 
-from collections.abc import Callable
+import importlib
+import re
+import sys
+from pathlib import Path
 
-import core_programs as core
+import provoked
 import pytest
-import torch
-from core_programs import Register
 
-from pypto import _pypto
+from pypto import failures
 
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+errors_doc = importlib.import_module("errors_doc")
 
-def freed(device: _pypto.Worker) -> _pypto.DeviceTensor:
-    tensor = device.alloc_tensor((16, 16), torch.float32)
-    device.free_tensor(tensor)
-    return tensor
+ROWS = errors_doc.rows()
 
 
-CASES: dict[str, tuple[type[Exception], Callable[[_pypto.Worker, _pypto.RegistrationHandle], object]]] = {
-    "out_of_memory": (MemoryError, lambda device, _: device.malloc(1 << 40)),
-    "unknown_address": (ValueError, lambda device, _: device.free(7)),
-    "interior_pointer": (ValueError, lambda device, _: device.free(device.malloc(1024) + 1)),
-    "freed_address": (ValueError, lambda device, _: freed(device).to_host()),
-    "out_of_range": (ValueError, lambda device, _: device.copy_to(device.malloc(4), torch.zeros(2))),
-    "freed_buffer": (ValueError, lambda device, handle: handle(freed(device), torch.ones(16, 16), torch.ones(16, 16))),
-    "argument_type": (TypeError, lambda _, handle: handle(torch.ones(1), torch.ones(16, 16), torch.ones(16, 16))),
-    "argument_value": (ValueError, lambda _, handle: handle(*[torch.ones(16, 16)] * 3)),
-    "invalid_capacity": (ValueError, lambda *_: _pypto.Worker("a2a3sim", capacity=0)),
-    "undecodable_program": (ValueError, lambda *_: _pypto.Program.decode(b"")),
-}
+def test_the_page_of_errors_is_what_the_sources_say() -> None:
+    assert (ROOT / "docs" / "errors.md").read_text() == errors_doc.page(), "run tools/errors_doc.py"
 
 
-@pytest.mark.parametrize("code", CASES)
-def test_an_exception_says_its_code(device: _pypto.Worker, register: Register, code: str) -> None:
-    kind, call = CASES[code]
-    with pytest.raises(kind) as raised:
-        call(device, register(core.add()))
-    assert type(raised.value) is kind
+def test_each_error_is_provoked_or_told_where() -> None:
+    assert set(provoked.CASES) & set(provoked.ELSEWHERE) == set()
+    assert set(provoked.CASES) | set(provoked.ELSEWHERE) == set(ROWS)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("code", provoked.CASES)
+def test_an_error_has_its_class_its_code_and_a_text(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = ROWS[code]
+    with (
+        provoked.scene(tmp_path, monkeypatch.setenv) as scene,
+        pytest.raises((ValueError, TypeError, RuntimeError, MemoryError, OverflowError, LookupError, OSError,
+                       AssertionError)) as raised,
+    ):  # fmt: skip
+        provoked.CASES[code](scene)
     assert raised.value.code == code
-    assert str(raised.value)
+    assert type(raised.value).__name__ in row.classes
+    assert len(str(raised.value)) > 10
 
 
-def test_a_closed_worker_has_a_code_too(device: _pypto.Worker) -> None:
-    device.close()
-    with pytest.raises(RuntimeError, match="requires an initialized ChipWorker") as raised:
-        device.malloc(4)
-    assert raised.value.code == "worker_closed"
+@pytest.mark.parametrize("code", ROWS)
+def test_the_page_says_cause_and_cure_in_sentences(code: str) -> None:
+    why = ROWS[code].why
+    assert re.fullmatch(r"[A-Z`].*\.", why), why
+    assert "|" not in why
+
+
+def test_errors_of_the_runtime_are_made_where_they_are_listed() -> None:
+    """So that none is without a code. What Python itself expects of an object (AttributeError) has none."""
+    plain = re.compile(r"\braise (?:Value|Type|Runtime|Index|Key|Assertion|FileNotFound|NotImplemented)Error\(")
+    for path in (ROOT / "python" / "pypto" / "runtime").rglob("*.py"):
+        assert not plain.search(path.read_text()), f"{path}: raise failures.SOMETHING(...) instead"
+    plain = re.compile(r"Py(?:Value|Type|Runtime|Memory|Overflow)Error::new_err")
+    for path in (ROOT / "rust" / "src" / "python").glob("*.rs"):
+        if path.name not in ("errors.rs", "vectorcall.rs"):  # the latter words what Python says about keywords
+            assert not plain.search(path.read_text()), f"{path}: Edge::Something.error(...) instead"
+
+
+def test_a_code_names_one_kind_of_error() -> None:
+    codes = [failure.code for failure in failures.ALL]
+    assert len(codes) == len(set(codes))

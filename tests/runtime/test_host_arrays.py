@@ -1,8 +1,10 @@
 """Host arrays on their way in and out: every producer, every layout, every element type."""
 
+import core_programs as core
 import numpy as np
 import pytest
 import torch
+from core_programs import Register
 
 from pypto import _pypto
 
@@ -147,7 +149,7 @@ def test_a_producer_that_fails_is_quoted(device: _pypto.Worker) -> None:
             raise BufferError("the cat sits on it")
 
     target = device.alloc_tensor((4,), torch.float32)
-    with pytest.raises(ValueError, match="Tensor 'src' cannot be read: the cat sits on it") as raised:
+    with pytest.raises(ValueError, match="Tensor 'src_host_ptr' cannot be read: the cat sits on it") as raised:
         device.copy_to(target, Broken())
     assert isinstance(raised.value.__cause__, BufferError)
 
@@ -167,7 +169,7 @@ def test_read_only_memory_is_not_written(device: _pypto.Worker) -> None:
     array = np.zeros(4, np.float32)
     array.flags.writeable = False
     for target in (array, Capsule(array)):
-        with pytest.raises(ValueError, match="'dst' is read-only"):
+        with pytest.raises(ValueError, match="'dst_host_ptr' is read-only"):
             device.copy_from(target, source)
     assert not array.any()
 
@@ -203,6 +205,36 @@ def test_a_view_that_torch_stores_negated_is_refused_with_the_remedy(device: _py
     with pytest.raises(ValueError, match=r"stored with the opposite sign\. Call \.resolve_neg\(\) on it first"):
         device.alloc_tensor((4,), torch.float32, negated)
     assert torch.equal(round_trip(device, negated.resolve_neg(), (4,), torch.float32), -torch.ones(4))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32])
+def test_a_tensor_whose_storage_was_shrunk_is_not_read_past_its_end(device: _pypto.Worker, dtype: torch.dtype) -> None:
+    tensor = torch.zeros(128, 128, dtype=dtype)
+    view = tensor[64:]
+    tensor.untyped_storage().resize_(48 << 10)
+    resident = device.alloc_tensor((128, 128), dtype)
+    text = "'src_host_ptr' has {} bytes, but its storage holds only {} of them: the storage was resized"
+    with pytest.raises(ValueError, match=text.format(65536, 49152)):
+        device.copy_to(resident, tensor)
+    with pytest.raises(ValueError, match=text.format(32768, 16384)):
+        device.copy_to(resident, view)
+    device.copy_to(resident, tensor[:64], 64 * 512)
+
+
+def test_a_large_argument_is_asked_what_its_description_does_not_tell(register: Register) -> None:
+    handle = register(core.add("0", 256, symbols=["M"]))
+    good, out = torch.ones(64, 256), torch.zeros(64, 256)
+    with pytest.raises(
+        ValueError, match=r"\(parameter 'b'\) is a view whose elements are stored with the opposite sign"
+    ):
+        handle(good, torch._neg_view(good), out)
+    shrunk = torch.ones(64, 256)
+    shrunk.untyped_storage().resize_(256)
+    with pytest.raises(ValueError, match=r"\(parameter 'a'\) has 65536 bytes, but its storage holds only 256 of them"):
+        handle(shrunk, good, out)
+    assert not out.any()
+    handle(torch.ones(80, 256)[16:], good, out)
+    assert torch.equal(out, torch.full((64, 256), 2.0))
 
 
 def test_what_ends_the_program_is_not_taken_for_a_fault_of_the_tensor(device: _pypto.Worker) -> None:

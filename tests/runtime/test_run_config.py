@@ -1,7 +1,10 @@
 """`RunConfig`: defaults, and what each field refuses."""
 
 import dataclasses
+import re
 import warnings
+from enum import Enum
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +22,7 @@ FIELDS = [
 
 def test_fields_come_in_the_contract_s_order_and_ours_after_them() -> None:
     names = [field.name for field in dataclasses.fields(RunConfig)]
-    assert names == [*FIELDS, "device_memory", "poison", "cores"]
+    assert names == [*FIELDS, "device_memory", "poison", "cores", "packed_weights", "schedule_seed", "strict_memory"]
 
 
 def test_defaults() -> None:
@@ -132,3 +135,49 @@ def test_the_old_name_of_the_swimlane_warns() -> None:
         RunConfig(enable_l2_swimlane=1, enable_chip_swimlane=1)
     with pytest.raises(TypeError, match="unexpected keyword argument"):
         RunConfig(enable_l3_swimlane=1)
+
+
+REFUSED: dict[str, tuple[object, type[Exception], str]] = {
+    "strategy": (3, TypeError, "strategy must be an OptimizationStrategy, got 3"),
+    "dump_passes": ("x", TypeError, "dump_passes must be True or False, got 'x'"),
+    "save_kernels": (2, TypeError, "save_kernels must be True or False, got 2"),
+    "save_kernels_dir": (3, TypeError, "save_kernels_dir must be a path or None, got 3"),
+    "codegen_only": (None, TypeError, "codegen_only must be True or False, got None"),
+    "enable_dump_args": (3, ValueError, "enable_dump_args must be from 0 to 2, got 3"),
+    "enable_pmu": (-1, ValueError, "enable_pmu must be from 0 to .*, got -1"),
+    "enable_dep_gen": ("on", TypeError, "enable_dep_gen must be True or False, got 'on'"),
+    "enable_scope_stats": (1.0, TypeError, r"enable_scope_stats must be True or False, got 1\.0"),
+    "compile_profiling": ([], TypeError, r"compile_profiling must be True or False, got \[\]"),
+    "diagnostic_phase": ("POST_PASS", TypeError, "diagnostic_phase must be a DiagnosticPhase or None, got 'POST_PASS'"),
+    "golden_data_dir": (3, TypeError, "golden_data_dir must be a path or None, got 3"),
+    "aicpu_thread_num": (0, ValueError, "aicpu_thread_num must be a positive int or None, got 0"),
+    "analyze_auto_scopes_for_deps": ("x", TypeError, "analyze_auto_scopes_for_deps must be True or False, got 'x'"),
+    "memory_planner": ("PYPTO", TypeError, "memory_planner must be a MemoryPlanner or None, got 'PYPTO'"),
+    "dump_ptoas_passes": ("x", TypeError, "dump_ptoas_passes must be True or False, got 'x'"),
+    "packed_weights": (1.5, ValueError, r"packed_weights must be True, False or a share from 0 to 1, got 1\.5"),
+    "schedule_seed": (-1, ValueError, r"schedule_seed must be an int from 0 to 2\*\*64 - 1 or None, got -1"),
+    "poison": (1, TypeError, "poison must be True, False or None, got 1"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_field_says_what_it_may_be(name: str) -> None:
+    value, error, text = REFUSED[name]
+    with pytest.raises(error, match=text):
+        RunConfig(**{name: value})
+
+
+def test_levels_of_diagnostics_may_be_switches() -> None:
+    config = RunConfig(enable_dump_args=True, enable_pmu=True, enable_dep_gen=1, dump_passes=1)
+    assert (config.enable_dump_args, config.enable_pmu, config.enable_dep_gen, config.dump_passes) == (1, 2, True, True)
+    assert config.any_dfx_enabled()
+    assert config.save_kernels
+
+
+def test_the_table_of_fields_lists_them_all_with_their_defaults() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "run_config.md").read_text().split("\n# Environment")[0]
+    rows = dict(re.findall(r"^\| `(\w+)` \| `?([^|`]+)`? \|", page, re.M))
+    config = RunConfig()
+    defaults = {field.name: getattr(config, field.name) for field in dataclasses.fields(RunConfig)}
+    shown = {name: value.name if isinstance(value, Enum) else repr(value) for name, value in defaults.items()}
+    assert rows == {name: text.strip("'") for name, text in shown.items()}

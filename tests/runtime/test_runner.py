@@ -7,7 +7,7 @@ import sample_kernels
 import torch
 
 from pypto import ir
-from pypto.runtime import ChipWorker, RunConfig, RunResult, compile_program, execute_compiled, run
+from pypto.runtime import ChipWorker, RunConfig, RunResult, benchmark, compile_program, execute_compiled, run
 
 
 def tensors() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -34,6 +34,24 @@ def test_a_result_can_be_called_as_the_compiled_program() -> None:
     assert torch.equal(result(b, b), b + b)
     with pytest.raises(TypeError, match="no compiled program"):
         RunResult(True)()
+
+
+def test_a_result_stands_for_the_compiled_program(worker: ChipWorker) -> None:
+    a, b, c = tensors()
+    result = run(sample_kernels.add, a, b, c)
+    assert result.param_names == ["a", "b", "c"]
+    assert Path(result) == result.output_dir
+    assert result[result.compiled.name] is result.compiled
+    worker.run(result, b, b, c)
+    assert torch.equal(c, b + b)
+    assert torch.equal(worker.register(result)(a, a), a + a)
+    assert benchmark(result, [a, b, c], rounds=2, worker=worker).rounds == 2
+    with pytest.raises(AttributeError, match="CompiledProgram has no attribute 'nothing'"):
+        result.nothing  # noqa: B018
+    with pytest.raises(AttributeError, match="RunResult has no attribute 'param_names'"):
+        RunResult(True).param_names  # noqa: B018
+    with pytest.raises(TypeError, match="expected a CompiledProgram, got RunResult"):
+        worker.run(RunResult(True), a, b, c)
 
 
 def test_a_program_class_is_compiled_for_the_platform_of_the_config(tmp_path: Path) -> None:

@@ -1,12 +1,13 @@
 """`Worker`: what a class that brings its own memory inherits."""
 
+import dataclasses
 import logging
 from typing import Any
 
 import pytest
 import torch
 
-from pypto.runtime import DeviceTensor, Worker
+from pypto.runtime import ChipWorker, DeviceTensor, Worker
 
 
 class Memory(Worker):
@@ -140,3 +141,59 @@ def test_closing_frees_what_is_owned_and_logs_what_leaks(caplog: pytest.LogCaptu
     (record,) = caplog.records
     assert record.name == "pypto.runtime.runtime_base"
     assert record.getMessage().startswith("leaking DeviceTensor(data_ptr=0x1000, shape=(2, 2)")
+
+
+class Tracked(Memory):
+    """Has an object behind each address."""
+
+    def _buffer_for_ptr(self, ptr: int, *, worker_id: int = 0) -> Any:
+        class Buffer:
+            base = ptr
+
+            def tensor(self) -> None: ...
+
+        return Buffer()
+
+
+def test_only_the_very_allocation_is_dispatched() -> None:
+    worker = Tracked()
+    tensor = worker.alloc_tensor((2, 3), torch.float16)
+    worker._require_owned_resident_tensor(tensor, "argument 0")
+    worker._require_owned_resident_tensor(dataclasses.replace(tensor, shape=(6,)), "argument 0")
+    raw = DeviceTensor(tensor.data_ptr, (2, 3), torch.float16)
+    with pytest.raises(
+        TypeError, match=r"^argument 0: raw pointer DeviceTensor.*cannot be dispatched by Tracked; use the"
+    ):
+        worker._require_owned_resident_tensor(raw, "argument 0")
+    worker.free_tensor(tensor)
+    successor = worker.alloc_tensor((2, 3), torch.float16)
+    assert successor.data_ptr == tensor.data_ptr
+    with pytest.raises(ValueError, match=r"not a live allocation owned by this Tracked;.*after free_tensor\(\)"):
+        worker._require_owned_resident_tensor(tensor, "argument 0")
+    with pytest.raises(ValueError, match=r"owned by this Tracked on worker_id=1;"):
+        worker._require_owned_resident_tensor(successor, "argument 0", worker_id=1)
+
+
+def test_a_subclass_that_forgot_its_base_is_told(worker: ChipWorker) -> None:
+    tracked = Tracked()
+    tensor = tracked.alloc_tensor((2,), torch.float16)
+    tracked._owned_tensors = None  # type: ignore[assignment]
+    with pytest.raises(TypeError, match=r"its __init__ must call super\(\).__init__\(\)"):
+        tracked._require_owned_resident_tensor(tensor, "argument 0")
+
+
+def test_a_chip_asks_its_own_memory(worker: ChipWorker) -> None:
+    tensor = worker.alloc_tensor((2,), torch.float16)
+    worker._require_owned_resident_tensor(tensor, "argument 0")
+    worker.free_tensor(tensor)
+    with pytest.raises(ValueError, match=r"^argument 0: .*not a live allocation owned by this ChipWorker"):
+        worker._require_owned_resident_tensor(tensor, "argument 0")
+    with pytest.raises(TypeError, match=r"raw pointer .* cannot be dispatched by ChipWorker"):
+        worker._require_owned_resident_tensor(DeviceTensor(4096, (2,), torch.float16), "argument 0")
+
+
+def test_a_dtype_is_a_torch_dtype() -> None:
+    worker = Memory()
+    with pytest.raises(TypeError, match=r"dtype must be a torch\.dtype, got 'float16'"):
+        worker.alloc_tensor((2,), "float16")  # type: ignore[arg-type]
+    assert worker.blocks == {}

@@ -1,5 +1,7 @@
 """One worker, many threads."""
 
+import random
+import re
 import threading
 from collections.abc import Callable
 
@@ -8,7 +10,8 @@ import pytest
 import torch
 from core_programs import Register
 
-from pypto import _pypto
+from pypto import _pypto, ir
+from pypto.runtime import ChipWorker, RunConfig
 
 
 def in_threads(count: int, work: Callable[[int], None]) -> list[BaseException]:
@@ -97,3 +100,51 @@ def test_a_worker_is_closed_while_others_use_it(device: _pypto.Worker, register:
         assert isinstance(error, (RuntimeError, ValueError)), error
         assert any(word in str(error) for word in ("closed", "requires an initialized ChipWorker")), error
     assert not device.is_open
+
+
+def test_threads_open_use_and_close_one_worker_in_any_order(K_add: ir.CompiledProgram) -> None:
+    """Each call works whole or says that there is no device; nothing hangs, and no result is wrong."""
+    worker = ChipWorker(RunConfig(device_memory=16 << 20))
+    ones, twos = torch.ones(128, 128), torch.full((128, 128), 2.0)
+
+    def launch() -> None:
+        out = torch.zeros(128, 128)
+        worker.run(K_add, ones, ones, out)
+        assert torch.equal(out, twos)
+
+    def keep() -> None:
+        tensor = worker.alloc_tensor((128, 128), torch.float32, init=ones)
+        assert torch.equal(worker.run(K_add, tensor, ones), twos)
+        worker.free_tensor(tensor)
+
+    def register() -> None:
+        assert torch.equal(worker.register(K_add)(ones, ones), twos)
+
+    def report() -> None:
+        worker.memory_stats()
+
+    steps = [launch, keep, register, report, worker.close, worker.init]
+
+    def work(index: int) -> None:
+        chosen = random.Random(index)
+        for _ in range(150):
+            try:
+                chosen.choice(steps)()
+            except (RuntimeError, ValueError) as error:
+                # There is no device now, the handle died with it, or the tensor did between its allocation and its use.
+                if not re.search("requires an initialized|has been unregistered|was closed", str(error)):
+                    raise
+
+    assert in_threads(6, work) == []
+    worker.init()
+    launch()
+    assert worker.memory_stats()["live"] == 0
+    worker.close()
+
+
+def test_many_threads_close_at_once(worker: ChipWorker, K_add: ir.CompiledProgram) -> None:
+    for _ in range(20):
+        worker.init()
+        worker.run(K_add, torch.ones(128, 128), torch.ones(128, 128))
+        assert in_threads(8, lambda _: worker.close()) == []
+        assert not worker.initialized

@@ -40,10 +40,24 @@ def test_close_may_come_twice_or_before_init() -> None:
     worker = ChipWorker(auto_init=False)
     worker.close()
     worker.init()
+    assert re.fullmatch(r"<ChipWorker a2a3sim device 0, open as worker #\d+>", repr(worker))
     worker.close()
     worker.close()
     assert not worker.initialized
     assert repr(worker) == "<ChipWorker a2a3sim device 0, closed>"
+
+
+def test_ctrl_c_during_an_upload_leaves_no_allocation_behind(
+    worker: ChipWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(worker, "_prepare_init", interrupted)
+    before = worker.memory_report().live
+    with pytest.raises(KeyboardInterrupt):
+        worker.alloc_tensor((4, 8), torch.float32, init=torch.ones(8, 4).t())
+    assert worker.memory_report().live == before
 
 
 OPERATIONS = {
@@ -322,29 +336,35 @@ def test_copies_end_inside_the_allocation(worker: ChipWorker) -> None:
             call(tensor.data_ptr, host.data_ptr(), 65)
         with pytest.raises(ValueError, match="exceeds the 64-byte backing"):
             call(tensor.data_ptr + 32, host.data_ptr(), 33)
-        with pytest.raises(ValueError, match="nbytes=257 is more than the 256 bytes"):
+        with pytest.raises(ValueError, match=r"nbytes=257 of .*\(\) is more than the 256 bytes"):
             call(tensor.data_ptr, host, 257)
-        with pytest.raises(ValueError, match="nbytes=65 is more than the 64 bytes"):
+        with pytest.raises(ValueError, match=r"nbytes=65 of .*\(\) is more than the 64 bytes"):
             call(tensor, host, 65)
         with pytest.raises(ValueError, match="nbytes must be a positive int"):
             call(tensor, host, 0)
+        with pytest.raises(ValueError, match="nbytes must be a positive int, got True"):
+            call(tensor, host, True)
         with pytest.raises(ValueError, match="allocation base"):
             call(999, host.data_ptr(), 4)
 
 
 def test_the_sides_of_a_copy_fit(worker: ChipWorker) -> None:
     tensor = worker.alloc_tensor((16,), torch.float32)
-    for host in (torch.zeros(15), torch.zeros(16, dtype=torch.int32)):
-        with pytest.raises(ValueError, match="the two sides of the copy differ"):
+    for host, said in (
+        (torch.zeros(15), r"FP32 \(15,\) \(60 bytes\)"),
+        (torch.zeros(16, dtype=torch.int32), r"INT32 \(16,\) \(64 bytes\)"),
+    ):
+        sides = rf"differ: FP32 \(16,\) \(64 bytes\) on the device, {said} on the host\. Pass a host tensor"
+        with pytest.raises(ValueError, match=rf"the two sides of copy_to\(\) {sides}"):
             worker.copy_to(tensor, host)
-        with pytest.raises(ValueError, match="the two sides of the copy differ"):
+        with pytest.raises(ValueError, match=rf"the two sides of copy_from\(\) {sides}"):
             worker.copy_from(host, tensor)
     worker.copy_to(tensor, torch.zeros(4, 4))
-    with pytest.raises(TypeError, match="nbytes is required where both sides are pointers"):
+    with pytest.raises(TypeError, match=r"nbytes of copy_to\(\) is required where both sides are pointers"):
         worker.copy_to(tensor.data_ptr, torch.zeros(1).data_ptr())
-    with pytest.raises(TypeError, match="'src' is the host side of the copy"):
+    with pytest.raises(TypeError, match="'src_host_ptr' is the host side of the copy"):
         worker.copy_to(tensor, tensor)
-    with pytest.raises(TypeError, match="'dst' is the device side of the copy"):
+    with pytest.raises(TypeError, match="'dst_dev_ptr' is the device side of the copy"):
         worker.copy_to(torch.zeros(4), torch.zeros(4))
 
 
@@ -394,8 +414,8 @@ def test_the_report_names_what_is_live(worker: ChipWorker) -> None:
     stats = worker.memory_stats()
     assert stats["live"] == report.live
     assert set(stats) == {
-        "capacity", "reserved", "committed", "live", "peak", "staging", "scratch", "free", "largest_free", "count",
-        "fragmentation", "live_buffers",
+        "capacity", "reserved", "committed", "live", "peak", "staging", "scratch", "packed", "free", "largest_free",
+        "count", "fragmentation", "live_buffers",
     }  # fmt: skip
     worker.free_tensor(small)
     worker.free_tensor(large)

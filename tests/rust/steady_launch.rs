@@ -1,26 +1,29 @@
-//! A launch in the steady state allocates no host memory, counted by the allocator itself.
+//! A launch in the steady state allocates no host memory on any thread, counted by the allocator itself: with a device
+//! that does nothing but take workspace, and with programs of each kind on the simulated chip.
 #![allow(unsafe_code)] // It replaces the allocator, and launches are unsafe calls.
 
-use _pypto::arena::BufferSpec;
-use _pypto::device::{Device, DeviceError, Executable, Launch, TensorArg};
+mod programs;
+
+use _pypto::arena::{Buffer, BufferSpec};
+use _pypto::device::sim::SimDevice;
+use _pypto::device::{Device, DeviceError, Executable, Launch};
+use _pypto::kernels::Isa;
 use _pypto::program::{Dim, Direction, Function, Loc, Param, ParamKind, Program};
-use _pypto::worker::{HostTensor, Value, Worker, WorkerConfig};
+use _pypto::worker::{HostTensor, Registration, Value, Worker, WorkerConfig};
 use _pypto::{DType, Shape};
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The system's allocator, counting what this thread asks for.
+/// The system's allocator, counting what all threads ask for. So there is one test in this file.
 struct Counting;
 
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
 // SAFETY: it passes everything on.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the caller keeps the contract.
         unsafe { System.alloc(layout) }
     }
@@ -66,26 +69,22 @@ impl Executable for Idle {
         4096
     }
 
-    fn estimated_ns(&self, _tensors: &[TensorArg]) -> u64 {
+    fn estimated_ns(&self) -> u64 {
         0
     }
 
-    unsafe fn launch(&self, launch: Launch<'_>) -> Result<(), DeviceError> {
+    unsafe fn launch(&mut self, launch: Launch<'_>) -> Result<(), DeviceError> {
         launch.workspace.reserve(100)?;
         launch.workspace.reserve(10_000)?;
         Ok(())
     }
 }
 
-fn shape(length: u64) -> Shape {
-    Shape::new(&[length]).unwrap()
-}
-
-/// A program with `inputs` tensors that it reads, one that it writes, and a scalar.
-fn program(inputs: usize) -> Arc<Program> {
+/// A program with `inputs` matrices that it reads, one that it writes, and a scalar.
+fn idle(inputs: usize) -> Arc<Program> {
     let tensor = |name: String, direction| {
-        let kind = ParamKind::Tensor { dtype: DType::U8, dims: vec![Dim::Symbol(0)], direction };
-        Param { name, kind }
+        let dims = vec![Dim::Symbol(0), Dim::Const(16)];
+        Param { name, kind: ParamKind::Tensor { dtype: DType::F32, dims, direction } }
     };
     let mut params: Vec<_> = (0..inputs).map(|index| tensor(format!("in{index}"), Direction::In)).collect();
     params.push(tensor("out".into(), Direction::Out));
@@ -103,41 +102,100 @@ fn program(inputs: usize) -> Arc<Program> {
     Arc::new(Program { name, files, symbols, params, entry, kernels: vec![] })
 }
 
-#[test]
-fn a_steady_launch_allocates_nothing() {
-    let config = WorkerConfig { name: None, device: Box::new(Idle), capacity: 64 << 20, poison: false };
-    let worker = Worker::open(config).unwrap();
-    for inputs in [2, 141] {
-        let registration = worker.register(program(inputs)).unwrap();
-        let mut host = vec![vec![1u8; 1000]; inputs + 1];
-        let spec = BufferSpec { shape: shape(1000), dtype: DType::U8, site: None };
-        let buffers: Vec<_> = (0..=inputs).map(|_| worker.allocate(spec.clone()).unwrap()).collect();
-        let launch = |length: u64, resident: bool, host: &mut [Vec<u8>]| {
-            let (shape, dtype) = (shape(length), DType::U8);
-            let mut args: Vec<_> = host
-                .iter_mut()
-                .zip(&buffers)
-                .map(|(host, buffer)| match resident {
-                    true => Value::Resident { buffer, shape, dtype },
-                    false => Value::Host(HostTensor { data: host.as_mut_ptr(), shape, dtype, writable: true }),
-                })
-                .collect();
-            args.push(Value::Int(7));
-            let before = ALLOCATIONS.get();
-            worker.launch_estimate_ns(&registration, &args);
-            // SAFETY: the host tensors are the vectors above.
-            unsafe { worker.launch(&registration, &args, &mut || true) }.unwrap();
-            ALLOCATIONS.get() - before
-        };
-        for resident in [false, true] {
-            launch(1000, resident, &mut host);
-            launch(1000, resident, &mut host);
-            for length in [1000, 1, 999, 500] {
-                assert_eq!(launch(length, resident, &mut host), 0, "{inputs} inputs, resident: {resident}");
+/// The arguments of one program, of up to `ROWS` rows, on the host and on the device.
+struct Arguments {
+    params: Vec<Param>,
+    host: Vec<Vec<f32>>,
+    resident: Vec<Arc<Buffer>>,
+}
+
+const ROWS: u64 = 40;
+
+impl Arguments {
+    fn of(program: &Program, worker: &Worker) -> Self {
+        let params = program.params.clone();
+        let shapes: Vec<_> = params.iter().filter_map(|param| shape(param, ROWS)).collect();
+        let elements = |shape: &Shape| shape.elements().unwrap() as usize;
+        let spec = |shape: &Shape| BufferSpec { shape: *shape, dtype: DType::F32, site: None };
+        let host = shapes.iter().map(|shape| (0..elements(shape)).map(|at| (at % 7) as f32).collect()).collect();
+        let resident = shapes.iter().map(|shape| worker.allocate(spec(shape)).unwrap()).collect();
+        Self { params, host, resident }
+    }
+
+    /// Launches, and says how many allocations that took.
+    fn launch(&mut self, worker: &Worker, registration: &Registration, rows: u64, resident: bool, scalar: i64) -> u64 {
+        let shapes: Vec<_> = self.params.iter().map(|param| shape(param, rows)).collect();
+        let mut tensors = self.host.iter_mut().zip(&self.resident);
+        let args: Vec<_> = shapes
+            .iter()
+            .map(|shape| match (shape, resident) {
+                (None, _) => Value::Int(scalar),
+                (Some(shape), true) => Value::Resident { buffer: tensors.next().unwrap().1, shape, dtype: DType::F32 },
+                (Some(shape), false) => {
+                    let data = tensors.next().unwrap().0.as_mut_ptr().cast();
+                    Value::Host(HostTensor { data, shape: *shape, dtype: DType::F32, writable: true })
+                }
+            })
+            .collect();
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        // SAFETY: the host tensors are the vectors above.
+        unsafe { worker.launch(registration, &args, &mut || true) }.unwrap();
+        ALLOCATIONS.load(Ordering::Relaxed) - before
+    }
+}
+
+/// The shape of a tensor parameter; `None` for a scalar.
+fn shape(param: &Param, rows: u64) -> Option<Shape> {
+    let ParamKind::Tensor { dims, .. } = &param.kind else { return None };
+    let extent = |dim: &Dim| match dim {
+        Dim::Const(extent) => *extent,
+        Dim::Symbol(_) => rows,
+    };
+    let dims: Vec<_> = dims.iter().map(extent).collect();
+    Shape::new(&dims)
+}
+
+fn open(device: Box<dyn Device>) -> Arc<Worker> {
+    Worker::open(WorkerConfig { name: None, device, capacity: 256 << 20, poison: false, packed_share: 0.5 }).unwrap()
+}
+
+/// Launches with extents and scalars that change and that stay, after a first round of them.
+fn check(worker: &Worker, program: Arc<Program>, name: &str) {
+    let registration = worker.register(program.clone()).unwrap();
+    let mut args = Arguments::of(&program, worker);
+    for resident in [false, true] {
+        for round in 0..3 {
+            for (rows, scalar) in [(ROWS, 0), (ROWS, 0), (ROWS, 0), (ROWS, 1), (1, 1), (39, 1), (39, 1), (39, 1)] {
+                let allocations = args.launch(worker, &registration, rows, resident, scalar);
+                let what = format!("{name}, {rows} rows, scalar {scalar}, resident: {resident}");
+                assert!(round == 0 || allocations == 0, "{what}: {allocations} allocations");
             }
         }
     }
-    let counted = ALLOCATIONS.get();
-    drop(Box::new(1));
-    assert_eq!(ALLOCATIONS.get(), counted + 1, "the allocator counts");
+    let result = args.host.last().unwrap();
+    assert!(name.starts_with("idle") || result.iter().any(|&value| value != 0.0), "{name} computed nothing");
+}
+
+#[test]
+fn a_steady_launch_allocates_nothing() {
+    let idle_worker = open(Box::new(Idle));
+    for inputs in [2, 141, 1215] {
+        check(&idle_worker, idle(inputs), &format!("idle with {inputs} inputs"));
+    }
+    let worker = open(Box::new(SimDevice::new(2, Isa::detect())));
+    for program in [
+        programs::add(16, 16),
+        programs::add(1024, 1024),
+        programs::add_transposed(),
+        programs::product(),
+        programs::add_by_blocks(),
+        programs::add_rows(),
+        programs::add_row(),
+        programs::add_created(),
+    ] {
+        check(&worker, program.clone(), &program.name);
+    }
+    let counted = ALLOCATIONS.load(Ordering::Relaxed);
+    drop(std::hint::black_box(Box::new(1)));
+    assert!(ALLOCATIONS.load(Ordering::Relaxed) > counted, "the allocator counts");
 }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pypto.frontend.namespace import MISSING, Namespace
 from pypto.frontend.source import Source
-from pypto.frontend.values import Value, describe, is_scalar
+from pypto.frontend.values import NONE, TASK_ID, ArrayValue, Value, describe, is_scalar
 from pypto.ir.diagnostics import Diagnostic, error_for
 from pypto.ir.nodes import Var
 from pypto.language.annotations import (
@@ -23,6 +23,7 @@ from pypto.language.annotations import (
     TileAnnotation,
 )
 from pypto.language.distributed import DistributedTensor
+from pypto.language.dtypes import TASK_ID as TASK_ID_TYPE
 from pypto.language.dtypes import DataType
 from pypto.language.enums import TensorLayout
 
@@ -35,7 +36,7 @@ class ParamSpec:
     """A parameter as its annotation says. `shape` and `dtype` are `None` where the call decides."""
 
     name: str
-    kind: str  # "tensor", "scalar"
+    kind: str  # "tensor", "scalar", "array", or "any" where the argument decides
     direction: str
     declared: bool
     shape: tuple[Any, ...] | None
@@ -68,11 +69,20 @@ def evaluate(node: ast.expr, namespace: Namespace) -> Any:
             raise Unreadable(f"{node.id!r} is not defined")
         return value
     if isinstance(node, ast.Attribute):
-        return getattr(evaluate(node.value, namespace), node.attr)
+        owner = evaluate(node.value, namespace)
+        value = getattr(owner, node.attr)
+        namespace.captures.note_attribute(owner, node.attr, value)
+        return value
     if isinstance(node, ast.Subscript):
         return evaluate(node.value, namespace)[evaluate(node.slice, namespace)]
     if isinstance(node, ast.Tuple):
         return tuple(evaluate(item, namespace) for item in node.elts)
+    if isinstance(node, ast.Dict) and all(node.keys):
+        return {
+            plain(key, namespace): plain(value, namespace)
+            for key, value in zip(node.keys, node.values, strict=True)
+            if key is not None
+        }
     if isinstance(node, ast.List):
         return [evaluate(item, namespace) for item in node.elts]
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
@@ -81,11 +91,18 @@ def evaluate(node: ast.expr, namespace: Namespace) -> Any:
         return -evaluate(node.operand, namespace)
     if isinstance(node, ast.Call):
         function = evaluate(node.func, namespace)
+        if not getattr(function, "__module__", "").startswith("pypto.language"):
+            raise Unreadable(f"`{ast.unparse(node)}` calls something that is not of the language")
         return function(
-            *(evaluate(item, namespace) for item in node.args),
-            **{keyword.arg: evaluate(keyword.value, namespace) for keyword in node.keywords if keyword.arg},
+            *(plain(item, namespace) for item in node.args),
+            **{keyword.arg: plain(keyword.value, namespace) for keyword in node.keywords if keyword.arg},
         )
     raise Unreadable(f"`{ast.unparse(node)}` cannot stand in an annotation")
+
+
+def plain(node: ast.expr, namespace: Namespace) -> Any:
+    """As `evaluate`, where a string is a string and no annotation in quotes."""
+    return node.value if isinstance(node, ast.Constant) else evaluate(node, namespace)
 
 
 def read_params(source: Source, namespace: Namespace, skip_self: bool) -> list[ParamSpec]:
@@ -96,7 +113,10 @@ def read_params(source: Source, namespace: Namespace, skip_self: bool) -> list[P
         odd = arguments.vararg or arguments.kwarg or arguments.kwonlyargs[0]
         problems.append(
             Diagnostic(
-                "syntax", "a kernel has plain parameters only, no *args, **kwargs or keyword-only ones", source.loc(odd)
+                "syntax",
+                "a kernel has plain parameters only, no *args, **kwargs or keyword-only ones",
+                source.loc(odd),
+                "list every parameter by name; constants come from outside names",
             )
         )
     known: dict[str, Any] = getattr(namespace.fn, "__annotations__", {})
@@ -145,7 +165,7 @@ def _spec(argument: ast.arg, annotation: Any) -> ParamSpec:
     if annotation is None:
         return ParamSpec(name, "any", direction, declared, None, None, argument)
     if isinstance(annotation, ArrayAnnotation):
-        raise Unreadable("pl.Array parameters are not supported yet")
+        return ParamSpec(name, "array", direction, declared, None, annotation.dtype, argument)
     raise Unreadable(f"{annotation!r} is not a type of the language")
 
 
@@ -169,15 +189,28 @@ def check_local(reader: Reader, annotation: ast.expr, value: Value, node: ast.st
     try:
         wanted = evaluate(annotation, builder.frame.namespace)
     except (Unreadable, TypeError, ValueError, AttributeError, KeyError) as error:
-        builder.fail("type", f"annotation: {error}", annotation)
+        builder.fail(
+            "type",
+            f"annotation: {error}",
+            annotation,
+            "write pl.Tensor[[..], dtype], pl.Tile[[..], dtype] or pl.Scalar[dtype]",
+        )
     if isinstance(wanted, (ScalarAnnotation, DataType)):
-        fits = is_scalar(value)
+        dtype = wanted if isinstance(wanted, DataType) else wanted.dtype
+        fits = value in (NONE, TASK_ID) if dtype is TASK_ID_TYPE else is_scalar(value)
+    elif isinstance(wanted, ArrayAnnotation):
+        fits = isinstance(value, ArrayValue) and (value.extent, value.dtype) == (wanted.extent, wanted.dtype)
     elif isinstance(wanted, (TensorAnnotation, TileAnnotation)):
         fits = isinstance(value, Var) and value.type.dtype is wanted.dtype and _fits(wanted.shape, value.type.shape)
     else:
         return
     if not fits:
-        builder.fail("type", f"the value is {describe(value)}, the annotation says {ast.unparse(annotation)}", node)
+        builder.fail(
+            "type",
+            f"the value is {describe(value)}, the annotation says {ast.unparse(annotation)}",
+            node,
+            "change the annotation to what the value is, or convert the value: pl.cast(x, dtype)",
+        )
 
 
 def _fits(wanted: tuple[Any, ...] | None, have: tuple[Any, ...]) -> bool:

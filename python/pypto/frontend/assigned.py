@@ -4,22 +4,43 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from typing import Final
+
+LANES: Final = (0, 1)
+"""The vector lanes of a core."""
 
 
-def assigned_names(body: Iterable[ast.stmt]) -> list[str]:
+def lane_name(name: str, lane: int) -> str:
+    """What a name that a `pl.split_aiv` region assigns is called in one lane; no name of the source has a space."""
+    return f"{name} lane {lane}"
+
+
+def _is_region(node: ast.For) -> bool:
+    func = node.iter.func if isinstance(node.iter, ast.Call) else None
+    return isinstance(func, ast.Attribute) and func.attr == "split_aiv"
+
+
+def assigned_names(body: Iterable[ast.stmt], boxes: bool = True) -> list[str]:
     """Names that statements assign, at any depth, in order of first appearance.
 
-    Writes through subscripts are not assignments: they change memory, not what the name means. Indices of loops are
-    none either: they mean something inside their loop only.
+    Writing a box assigns its name where that means an on-chip value, which the source does not say; `boxes=False`
+    leaves such names out. Indices of loops are no assignments: they mean something inside their loop only.
     """
     found: dict[str, None] = {}
     stack: list[ast.AST] = []
     stack.extend(reversed(list(body)))
     while stack:
         node = stack.pop()
+        if isinstance(node, ast.For) and _is_region(node):
+            for name in assigned_names(node.body, boxes):
+                found.update(dict.fromkeys((name, *(lane_name(name, lane) for lane in LANES))))
+            continue
         if isinstance(node, ast.Name):
             if isinstance(node.ctx, ast.Store):
                 found[node.id] = None
+        elif isinstance(node, ast.Subscript):
+            if boxes and isinstance(node.value, ast.Name):
+                found[node.value.id] = None
         elif isinstance(node, (ast.stmt, ast.Tuple, ast.List, ast.Starred, ast.withitem, ast.ExceptHandler)):
             stack.extend(reversed(list(_parts(node))))
     return list(found)

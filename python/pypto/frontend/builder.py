@@ -33,7 +33,9 @@ class Frame:
     """One function body being read: the outermost one, or one that is spliced into it.
 
     `where` says in which block a name was last assigned; `baked` names the scalar parameters whose value was fixed;
-    `conditional` counts the branches and loops around the current statement; `result` is what `return` gave.
+    `conditional` counts the branches and loops around the current statement; `result` is what `return` gave, `returned`
+    the statement. `unsure` holds names whose value is missing on some path, with the place that may be skipped;
+    `seen` what a name last got anywhere in the function; `lanes` names that have a value in each vector lane.
     """
 
     source: Source
@@ -44,13 +46,18 @@ class Frame:
     where: dict[str, list[Stmt]] = field(default_factory=dict)
     baked: frozenset[str] = frozenset()
     result: Value | None = None
+    returned: ast.Return | None = None
     conditional: int = 0
+    unsure: dict[str, tuple[Value, Loc]] = field(default_factory=dict)
+    seen: dict[str, Value] = field(default_factory=dict)
+    lanes: set[str] = field(default_factory=set)
 
 
 class Builder:
     """One function being built.
 
-    `level` is `orchestration` or `kernel`; `pl.at` raises it to `kernel` for its body. `users` counts how many
+    `level` is `orchestration` or `kernel`; `pl.at` raises it to `kernel` for its body; `depth` counts the branches and
+    loops inside that. `users` counts how many
     names hold a variable, which decides whether the variable may be assigned in place.
     """
 
@@ -64,6 +71,7 @@ class Builder:
         self.users: dict[Var, int] = {}
         self.homes: dict[str, Var | ScalarVar] = {}
         self.fresh = 0
+        self.depth = 0
 
     # Places and errors.
 
@@ -71,12 +79,12 @@ class Builder:
         """Where a node of the current frame stands."""
         return self.frame.source.loc(node)
 
-    def report(self, kind: str, message: str, node: ast.AST | Loc, hint: str = "") -> None:
+    def report(self, kind: str, message: str, node: ast.AST | Loc, hint: str) -> None:
         """Records a mistake and goes on."""
         loc = node if isinstance(node, Loc) else self.loc(node)
         self.diagnostics.append(Diagnostic(kind, message, loc, hint, self.chain))
 
-    def fail(self, kind: str, message: str, node: ast.AST | Loc, hint: str = "") -> NoReturn:
+    def fail(self, kind: str, message: str, node: ast.AST | Loc, hint: str) -> NoReturn:
         """Records a mistake and leaves the statement."""
         self.report(kind, message, node, hint)
         raise Refused

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from pypto.frontend import invoke, scalars, views
+from pypto.frontend import invoke, lanes, scalars, tasks, views
 from pypto.frontend.builder import Builder, usable
 from pypto.frontend.rules import RULES
 from pypto.frontend.values import BoundMethod, PyValue, Value, Window, describe, is_scalar
@@ -32,6 +33,7 @@ _STATEMENT_ONLY: Final = {
     "cluster": "with pl.cluster():",
     "scope": "with pl.scope():",
     "manual_scope": "with pl.manual_scope():",
+    "cond": "it as the first statement of a pl.while_ loop",
 }
 
 
@@ -47,7 +49,7 @@ class BoundCall:
 
     def given(self, name: str) -> Any:
         """The value of a parameter by name; `None` where the form has no such parameter."""
-        for param, value in zip(self.form.params, self.values, strict=True):
+        for param, value in zip(self.form.accepted, self.values, strict=True):
             if param.name == name:
                 return value
         return None
@@ -58,7 +60,7 @@ class BoundCall:
 
     def node_named(self, name: str) -> ast.AST:
         """Where a parameter by name stands."""
-        for position, param in enumerate(self.form.params):
+        for position, param in enumerate(self.form.accepted):
             if param.name == name:
                 return self.node_of(position)
         return self.node
@@ -77,6 +79,8 @@ class Calls:
         if isinstance(callee, BoundMethod):
             return self._method(callee, node)
         if isinstance(callee, PyValue):
+            if isinstance(callee.obj, lanes.LaneCall):
+                return lanes.call_lane(self.reader, callee.obj, node)
             mark = getattr(callee.obj, MARK, None)
             if isinstance(mark, Form):
                 return self.operation(mark, node)
@@ -84,19 +88,28 @@ class Calls:
                 return self._construct(mark, node)
             if isinstance(callee.obj, (JITFunction, FunctionDecl, InlineFunction)) or invoke.is_ir_function(callee.obj):
                 return invoke.call_function(self.reader, callee.obj, node)
+            if callee.obj is float and len(node.args) == 1 and isinstance(node.args[0], ast.Constant):
+                text = str(node.args[0].value).strip("+").lower()
+                if text in ("inf", "-inf", "infinity", "-infinity", "nan"):  # what no literal can say
+                    return literal(float(text))
         return self._reject(callee, node)
 
     def operation(self, form: Form, node: ast.Call) -> Value:
         """A call of an operation of the table."""
         builder = self.builder
         if not form.op.supported:
-            builder.fail("unsupported", f"{form.spelling} is not supported yet", node.func)
+            builder.fail(
+                "unsupported",
+                f"{form.spelling} {form.op.refusal}",
+                node.func,
+                "compose it from operations that are: each has a rule in the table of pypto.language.ops",
+            )
         bound = self.match(form, node)
         return RULES[form.op.rule](bound)
 
     def match(self, form: Form, node: ast.Call) -> BoundCall:
         """Evaluates the arguments of a call and matches them to the parameters of the form."""
-        builder, params = self.builder, form.params
+        builder, params = self.builder, form.accepted
         values: list[Any] = [REQUIRED] * len(params)
         nodes: list[ast.expr | None] = [None] * len(params)
         positional = sum(1 for param in params if not param.keyword_only)
@@ -105,20 +118,34 @@ class Calls:
                 "type",
                 f"{form.spelling}({form.text}) takes {positional} positional arguments, {len(node.args)} were given",
                 node,
+                f"give the parameters in this order: {form.text}",
             )
         for position, argument in enumerate(node.args):
             values[position], nodes[position] = usable(builder, self.reader.expressions.value(argument)), argument
         for keyword in node.keywords:
             at = next((i for i, param in enumerate(params) if param.name == keyword.arg), None)
             if at is None:
-                builder.fail("type", f"{form.spelling}({form.text}) has no parameter {keyword.arg!r}", keyword.value)
+                builder.fail(
+                    "type",
+                    f"{form.spelling}({form.text}) has no parameter {keyword.arg!r}",
+                    keyword.value,
+                    f"its parameters are {form.text}",
+                )
             if nodes[at] is not None:
-                builder.fail("type", f"{form.spelling} got {keyword.arg!r} twice", keyword.value)
-            values[at], nodes[at] = usable(builder, self.reader.expressions.value(keyword.value)), keyword.value
+                builder.fail(
+                    "type",
+                    f"{form.spelling} got {keyword.arg!r} twice",
+                    keyword.value,
+                    "give it once, by position or by name",
+                )
+            read = partial(tasks.deps, self.reader) if keyword.arg == "deps" else self.reader.expressions.value
+            values[at], nodes[at] = usable(builder, read(keyword.value)), keyword.value
         for at, param in enumerate(params):
             if values[at] is REQUIRED:
                 if param.default is REQUIRED:
-                    builder.fail("type", f"{form.spelling}({form.text}) needs {param.name!r}", node)
+                    builder.fail(
+                        "type", f"{form.spelling}({form.text}) needs {param.name!r}", node, f"give {param.name}=..."
+                    )
                 values[at] = param.default
         return BoundCall(builder, form, node, values, nodes)
 
@@ -136,7 +163,12 @@ class Calls:
         if name == "const":
             value, dtype = self._two("pl.const", node)
             if not isinstance(value, Const) or not isinstance(dtype, PyValue) or not isinstance(dtype.obj, DataType):
-                builder.fail("type", "pl.const takes a constant and a dtype: pl.const(1, pl.INT32)", node)
+                builder.fail(
+                    "type",
+                    "pl.const takes a constant and a dtype: pl.const(1, pl.INT32)",
+                    node,
+                    "the value is a literal or an outside number: pl.const(1, pl.INT32)",
+                )
             return cast(value, dtype.obj)
         if name == "static_assert":
             self._static_assert(node)
@@ -146,9 +178,31 @@ class Calls:
             return PyValue(None)
         if name == "yield_":
             return self._yield(node)
+        if name in ("submit", "spmd_submit"):
+            return tasks.submit(self.reader, node, name)
+        if name == "func_attr":
+            self._func_attr(node)
+            return PyValue(None)
         if name in _STATEMENT_ONLY:
             builder.fail("syntax", f"pl.{name} is not a value", node, f"write {_STATEMENT_ONLY[name]}")
-        builder.fail("unsupported", f"pl.{name} is not supported yet", node.func)
+        builder.fail(
+            "unsupported",
+            f"pl.{name} is not supported yet",
+            node.func,
+            "leave it out, or express it with the constructs that are",
+        )
+
+    def _func_attr(self, node: ast.Call) -> None:
+        """Attributes of a function steer the compiler of the real chip: read for mistakes only."""
+        body = self.builder.frame.source.node.body
+        documented = isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
+        first = body[1 if documented and len(body) > 1 else 0]
+        if not isinstance(first, ast.Expr) or first.value is not node:
+            self.builder.fail(
+                "syntax", "pl.func_attr stands after other statements", node, "make it the first statement"
+            )
+        if len(node.args) != 1 or node.keywords or not isinstance(node.args[0], ast.Dict):
+            self.builder.fail("type", "pl.func_attr takes a dict", node, 'write pl.func_attr({"name": value})')
 
     def _yield(self, node: ast.Call) -> Value:
         """In an arm of a branch: what the assigned names get. In a loop also: what the next round starts with."""
@@ -175,21 +229,35 @@ class Calls:
     def _two(self, what: str, node: ast.Call) -> tuple[Any, Any]:
         arguments = list(node.args) + [keyword.value for keyword in node.keywords]
         if len(arguments) != 2:
-            self.builder.fail("type", f"{what} takes two arguments, {len(arguments)} were given", node)
+            self.builder.fail(
+                "type", f"{what} takes two arguments, {len(arguments)} were given", node, f"write {what}(a, b)"
+            )
         first, second = (usable(self.builder, self.reader.expressions.value(argument)) for argument in arguments)
         return first, second
 
     def _static_assert(self, node: ast.Call) -> None:
         arguments = list(node.args) + [keyword.value for keyword in node.keywords]
         if not arguments:
-            self.builder.fail("type", "pl.static_assert takes a condition", node)
+            self.builder.fail(
+                "type", "pl.static_assert takes a condition", node, "write pl.static_assert(condition, 'what is wrong')"
+            )
         condition = self.reader.expressions.value(arguments[0])
         if not isinstance(condition, Const):
-            self.builder.fail("value", "pl.static_assert needs a condition that is known at compile time", arguments[0])
+            self.builder.fail(
+                "value",
+                "pl.static_assert needs a condition that is known at compile time",
+                arguments[0],
+                "use constants, shapes and outside names; decide on runtime values with `if`",
+            )
         if not condition.value:
             message = self.reader.expressions.value(arguments[1]) if len(arguments) > 1 else PyValue("")
             text = message.obj if isinstance(message, PyValue) and message.obj else ast.unparse(arguments[0])
-            self.builder.fail("value", f"static assertion failed: {text}", node)
+            self.builder.fail(
+                "value",
+                f"static assertion failed: {text}",
+                node,
+                "the condition is false for these arguments: change what it is computed from",
+            )
 
     def _reject(self, callee: Value, node: ast.Call) -> Value:
         spelled = ast.unparse(node.func)
@@ -204,7 +272,12 @@ class Calls:
             "len": "write x.shape[0]",
         }
         if is_scalar(callee):
-            self.builder.fail("type", f"{describe(callee)} cannot be called", node.func)
+            self.builder.fail(
+                "type",
+                f"{describe(callee)} cannot be called",
+                node.func,
+                "only operations (pl.*) and decorated functions are called",
+            )
         self.builder.fail(
             "syntax",
             f"{spelled}(...) is ordinary Python, and kernels are never executed by Python",

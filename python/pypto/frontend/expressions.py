@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
+import difflib
 from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from pypto.frontend import scalars, views
+from pypto.frontend import boxes, scalars, tasks, views
 from pypto.frontend.builder import Builder, usable
 from pypto.frontend.namespace import MISSING
-from pypto.frontend.values import BoundMethod, PyValue, Value, Window, describe, is_scalar
+from pypto.frontend.values import Ambiguous, ArrayValue, BoundMethod, PyValue, Value, Window, describe, is_scalar
 from pypto.ir.exprs import Const, Expr, literal, of_dim
 from pypto.ir.nodes import Var
 from pypto.language.annotations import DynVar
@@ -73,7 +74,7 @@ class Expressions:
         return scalars.scalar(self.builder, self.value(node), node, what)
 
     def _reject(self, node: ast.expr) -> Value:
-        what, hint = _REJECTED.get(type(node), (f"`{type(node).__name__}`", ""))
+        what, hint = _REJECTED.get(type(node), (f"`{type(node).__name__}`", "write operations, scalars and subscripts"))
         self.builder.fail("syntax", f"{what} is not part of the kernel language", node, hint)
 
     def _constant(self, node: ast.Constant) -> Value:
@@ -82,7 +83,9 @@ class Expressions:
             return literal(value)
         if isinstance(value, int):
             if not -MAX_INT <= value < MAX_INT:
-                self.builder.fail("value", "this integer does not fit into 64 bits", node)
+                self.builder.fail(
+                    "value", "this integer does not fit into 64 bits", node, "use a value between -2**63 and 2**63 - 1"
+                )
             return literal(value)
         return PyValue(value)
 
@@ -91,24 +94,42 @@ class Expressions:
         frame = builder.frame
         found = frame.names.get(node.id)
         if found is not None:
+            if frame.unsure:
+                self._refuse_unsure(node, found)
+            if isinstance(found, Ambiguous):
+                builder.fail("type", found.text, node, "a name keeps its type; use two names")
             return usable(builder, found)
+        self.reader.regions.look_back(node)
         outside = frame.namespace.find(node.id)
         if outside is MISSING:
-            hint = ""
+            hint = "assign it first, or define it outside the kernel; operations stand in pl"
             if node.id in self.reader.assigned_somewhere:
                 hint = "give it a value before this line, on every path that leads here"
             builder.fail("value", f"{node.id!r} has no value here", node, hint)
         return self.of_python(outside, node)
 
+    def _refuse_unsure(self, node: ast.Name, found: Value) -> None:
+        value, place = self.builder.frame.unsure.get(node.id, (None, None))
+        if value is found and place is not None:
+            self.builder.fail(
+                "value",
+                f"{node.id!r} has no value here when the block at line {place.line} is skipped",
+                node,
+                f"give {node.id!r} a value before line {place.line}, or use it inside that block",
+            )
+
     def of_python(self, obj: Any, node: ast.AST) -> Value:
         """An outside Python object as a value: numbers become constants, dynamic extents what they are here."""
         if isinstance(obj, (bool, int, float)) and not isinstance(obj, Enum):
             if isinstance(obj, int) and not -MAX_INT <= obj < MAX_INT:
-                self.builder.fail("value", "this integer does not fit into 64 bits", node)
+                self.builder.fail(
+                    "value", "this integer does not fit into 64 bits", node, "use a value between -2**63 and 2**63 - 1"
+                )
             return literal(obj)
         if isinstance(obj, DynVar):
             return of_dim(self.builder.symbol_of(obj, node))
         if isinstance(obj, (tuple, list)) and len(obj) <= 4096:
+            self.builder.frame.namespace.captures.note_container(obj)
             return tuple(self.of_python(item, node) for item in obj)
         return PyValue(obj)
 
@@ -129,9 +150,20 @@ class Expressions:
             try:
                 found = getattr(owner.obj, node.attr)
             except AttributeError:
-                builder.fail("value", f"{describe(owner)} has no attribute {node.attr!r}", node)
+                builder.fail(
+                    "value",
+                    f"{describe(owner)} has no attribute {node.attr!r}",
+                    node,
+                    f"it has {_some_names(owner.obj, node.attr)}",
+                )
+            builder.frame.namespace.captures.note_attribute(owner.obj, node.attr, found)
             return self.of_python(found, node)
-        builder.fail("type", f"{describe(owner)} has no attribute {node.attr!r}", node)
+        builder.fail(
+            "type",
+            f"{describe(owner)} has no attribute {node.attr!r}",
+            node,
+            "tensors and tiles have .shape and .dtype; scalars have no attributes",
+        )
 
     def _member(self, owner: Var | Window, node: ast.Attribute) -> Value:
         if node.attr == "shape":
@@ -152,30 +184,51 @@ class Expressions:
         owner = usable(self.builder, self.value(node.value))
         if isinstance(owner, tuple):
             return self._item(owner, node)
+        if isinstance(owner, ArrayValue):
+            at = scalars.integer(self.builder, usable(self.builder, self.value(node.slice)), node.slice, "an index")
+            return tasks.element(self.builder, owner, at, node)
         if isinstance(owner, Window):
             owner = views.view_of(self.builder, owner, node)
         if isinstance(owner, Var):
-            return views.subscript(self, owner, node)
+            return views.subscript(self, owner, node) if owner.is_tensor else boxes.subscript_tile(self, owner, node)
         if isinstance(owner, PyValue):
             return self._annotation_like(owner, node)
-        self.builder.fail("type", f"{describe(owner)} cannot be indexed", node)
+        self.builder.fail(
+            "type", f"{describe(owner)} cannot be indexed", node, "tensors, tiles, tuples and arrays are indexed"
+        )
 
     def _item(self, owner: tuple[Any, ...], node: ast.Subscript) -> Value:
         position = self.value(node.slice)
         if not isinstance(position, Const) or isinstance(position.value, float):
-            self.builder.fail("type", "a tuple is indexed by a constant integer", node.slice)
+            self.builder.fail(
+                "type",
+                "a tuple is indexed by a constant integer",
+                node.slice,
+                "index it with a literal, or unpack it: a, b = x",
+            )
         at = int(position.value)
         if not -len(owner) <= at < len(owner):
-            self.builder.fail("value", f"index {at} is outside a tuple of {len(owner)}", node.slice)
+            self.builder.fail(
+                "value",
+                f"index {at} is outside a tuple of {len(owner)}",
+                node.slice,
+                f"its items are 0 to {len(owner) - 1}",
+            )
         return usable(self.builder, owner[at])
 
     def _annotation_like(self, owner: PyValue, node: ast.Subscript) -> Value:
         key = self.value(node.slice)
         if isinstance(owner.obj, dict):
+            self.builder.frame.namespace.captures.note_container(owner.obj)
             plain = key.obj if isinstance(key, PyValue) else getattr(key, "value", None)
             if plain in owner.obj:
                 return self.of_python(owner.obj[plain], node)
-        self.builder.fail("type", f"{describe(owner)} cannot be indexed in a kernel", node)
+        self.builder.fail(
+            "type",
+            f"{describe(owner)} cannot be indexed in a kernel",
+            node,
+            "bind the item to a module-level name and use that",
+        )
 
     def _call(self, node: ast.Call) -> Value:
         return self.reader.calls.call(node)
@@ -186,10 +239,8 @@ class Expressions:
     def _binary(self, node: ast.BinOp) -> Value:
         kind = scalars.BINARY.get(type(node.op))
         if kind is None:
-            symbol, other = _BITS.get(type(node.op), (type(node.op).__name__, ""))
-            self.builder.fail(
-                "syntax", f"{symbol!r} is not part of the kernel language", node, f"write {other}" if other else ""
-            )
+            symbol, other = _BITS.get(type(node.op), (type(node.op).__name__, "operations: pl.add, pl.matmul"))
+            self.builder.fail("syntax", f"{symbol!r} is not part of the kernel language", node, f"write {other}")
         lhs = usable(self.builder, self.value(node.left))
         rhs = usable(self.builder, self.value(node.right))
         return scalars.arithmetic(self.builder, kind[0], kind[1], lhs, rhs, node)
@@ -213,7 +264,10 @@ class Expressions:
         op = scalars.COMPARE.get(type(node.ops[0]))
         if op is None:
             self.builder.fail(
-                "syntax", f"`{_OPERATOR.get(type(node.ops[0]), '?')}` is not part of the kernel language", node
+                "syntax",
+                f"`{_OPERATOR.get(type(node.ops[0]), '?')}` is not part of the kernel language",
+                node,
+                "compare scalars with ==, !=, <, <=, > or >=",
             )
         lhs = usable(self.builder, self.value(node.left))
         rhs = usable(self.builder, self.value(node.comparators[0]))
@@ -229,6 +283,12 @@ class Expressions:
                 "type", f"comparisons work on scalars, got {describe(lhs)}", node, "element by element: pl.cmp(a, b)"
             )
         return scalars.compare(self.builder, op, lhs, rhs, node)
+
+
+def _some_names(obj: object, wanted: str) -> str:
+    """The attributes that come closest to a wrong one, or the first few."""
+    public = [name for name in dir(obj) if not name.startswith("_")]
+    return ", ".join(difflib.get_close_matches(wanted, public, 3, 0.5) or public[:8]) or "none"
 
 
 _OPERATOR: Final = {ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Any
 
 from pypto.frontend.annotations import ParamSpec
@@ -13,6 +14,7 @@ from pypto.frontend.rules.transfer import write_tile
 from pypto.frontend.signature import Signature
 from pypto.frontend.source import Source
 from pypto.frontend.values import POISON, PyValue, Value, describe
+from pypto.ir.diagnostics import Loc
 from pypto.ir.exprs import Const, ScalarVar, index
 from pypto.ir.nodes import Function, Param, Var
 from pypto.ir.types import TensorType, TileType
@@ -71,13 +73,14 @@ def _returns(reader: Reader, function: Function) -> list[Var]:
 
 def _returned(reader: Reader, function: Function, value: Value, position: int) -> Var:
     builder = reader.builder
-    place = function.loc
+    place = builder.frame.returned or function.loc
     if value is POISON:
         raise Refused
     if isinstance(value, Var):
         var = value.resolve()
         if any(param.var is var for param in function.params):
             return var
+        _refuse_rebound_output(builder, function, var, place, position)
         if isinstance(var.type, TileType) and function.kind.is_kernel:
             return _result_param(builder, function, var, position)
     builder.fail(
@@ -86,6 +89,25 @@ def _returned(reader: Reader, function: Function, value: Value, position: int) -
         place,
         "declare a parameter out: pl.Out[pl.Tensor[...]], write it (out[:] = x), and return it",
     )
+
+
+def _refuse_rebound_output(
+    builder: Builder, function: Function, var: Var, place: ast.Return | Loc, position: int
+) -> None:
+    """`out = pl.add(a, b)` gives the name another value; returning it then is the mistake that this explains."""
+    if not isinstance(place, ast.Return) or place.value is None:
+        return
+    items = place.value.elts if isinstance(place.value, (ast.Tuple, ast.List)) else [place.value]
+    item = items[position] if position < len(items) else None
+    name = item.id if isinstance(item, ast.Name) else None
+    if any(param.name == name and param.direction != "In" for param in function.params):
+        builder.fail(
+            "codegen",
+            f"nothing writes the output {name!r}: a bare assignment gives the name another value, and the memory of "
+            f"the parameter stays as it was",
+            var.loc if var.loc.line else place,
+            f"write {name}[:] = x, {name} = pl.assemble({name}, x, offsets) or {name} = pl.store(x, offsets, {name})",
+        )
 
 
 def _result_param(builder: Builder, function: Function, tile: Var, position: int) -> Var:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pypto.frontend import signature, views
 from pypto.frontend.annotations import ParamSpec
-from pypto.frontend.builder import Frame, usable
+from pypto.frontend.builder import Frame, Refused, usable
 from pypto.frontend.library import MAX_CALL_DEPTH
 from pypto.frontend.namespace import Namespace
+from pypto.frontend.opaque import computes
 from pypto.frontend.source import Source, read
-from pypto.frontend.values import PyValue, Value, Window, describe, is_scalar
+from pypto.frontend.values import ArrayValue, PyValue, Value, Window, describe, is_scalar
 from pypto.ir.diagnostics import KernelError
 from pypto.ir.exprs import Const, Expr, cast, index, of_dim
 from pypto.ir.nodes import CallStmt, Function, Var
@@ -29,8 +31,11 @@ _REFUSED = {
         "a @pl.jit entry cannot be called from another kernel",
         "decorate it with @pl.jit.inline, or with @pl.jit.incore if it computes on tiles",
     ),
-    "host": ("host functions are not supported yet", ""),
-    "extern": ("hand-written device code (@pl.jit.extern) is not supported", ""),
+    "host": ("host functions are not supported", "call the functions of one chip"),
+    "extern": (
+        "hand-written device code (@pl.jit.extern) is not supported",
+        "write it with operations and decorate it with @pl.jit.incore",
+    ),
 }
 
 
@@ -58,15 +63,23 @@ def _kind(obj: Any) -> str:
     if isinstance(obj, InlineFunction):
         return "splice"
     if isinstance(obj, FunctionDecl):
-        return "launch" if obj.type.is_kernel else "splice"
+        kernel = obj.type.is_kernel or (obj.type is FunctionType.Opaque and computes(obj.fn))
+        return "launch" if kernel else "splice"
     if isinstance(obj, JITFunction):
-        return {"incore": "launch", "inline": "splice", "opaque": "splice"}.get(obj.kind, obj.kind)
+        if obj.kind == "opaque":
+            return "launch" if computes(obj.fn) else "splice"
+        return {"incore": "launch", "inline": "splice"}.get(obj.kind, obj.kind)
     return ""
 
 
 def is_launchable(obj: object) -> bool:
     """Whether orchestration code that calls `obj` launches a kernel."""
     return _kind(obj) == "launch"
+
+
+def is_spliced(obj: object) -> bool:
+    """Whether a call of `obj` reads its body in place. (A free `@pl.function` is IR, and hides its source.)"""
+    return not isinstance(obj, Function) and _kind(obj) == "splice"
 
 
 def call_function(reader: Reader, obj: Any, node: ast.Call) -> Value:
@@ -91,12 +104,32 @@ def call_function(reader: Reader, obj: Any, node: ast.Call) -> Value:
         axes = signature.dynamic_axes(source, namespace, specs)
     except KernelError as error:
         builder.diagnostics.extend(error.diagnostics)
-        builder.fail("type", f"{decl.__name__!r} cannot be called: its definition was refused", node)
+        builder.fail(
+            "type",
+            f"{decl.__name__!r} cannot be called: its definition was refused",
+            node,
+            "correct the definition first; its own mistakes are reported with it",
+        )
     callee = Callee(decl.__name__, source, namespace, methods, specs, axes)
+    if isinstance(decl, JITFunction) and decl.kind == "inline":
+        _warn_of_directions(decl, source, specs)
     values, nodes = _match(reader, decl.__name__, specs, node)
     if kind == "splice" or builder.level == "kernel":
         return _splice(reader, callee, values, nodes, node)
     return _launch(reader, callee, values, nodes, node)
+
+
+def _warn_of_directions(decl: JITFunction, source: Source, specs: list[ParamSpec]) -> None:
+    """An inline function is spliced: what it writes is written, whatever its parameters declare."""
+    for spec in specs:
+        if spec.declared:
+            place = source.loc(spec.node)
+            text = f"pl.{spec.direction} on {spec.name!r} of inline function {decl.__name__!r} means nothing: remove it"
+            warnings.warn_explicit(text, DeprecationWarning, place.file, place.line, registry=_WARNED)
+
+
+_WARNED: dict[Any, Any] = {}
+"""Which warnings were given, as `warnings` keeps it for each module."""
 
 
 def _check_name(reader: Reader, decl: Any, node: ast.Call) -> None:
@@ -110,12 +143,21 @@ def _check_name(reader: Reader, decl: Any, node: ast.Call) -> None:
         )
 
 
+def _names(specs: list[ParamSpec]) -> str:
+    return ", ".join(spec.name for spec in specs) or "none"
+
+
 def _match(reader: Reader, name: str, specs: list[ParamSpec], node: ast.Call) -> tuple[list[Value], list[ast.expr]]:
     builder = reader.builder
     values: list[Value | None] = [None] * len(specs)
     nodes: list[ast.expr] = [node] * len(specs)
     if len(node.args) > len(specs):
-        builder.fail("type", f"{name}() takes {len(specs)} arguments, {len(node.args)} were given", node)
+        builder.fail(
+            "type",
+            f"{name}() takes {len(specs)} arguments, {len(node.args)} were given",
+            node,
+            f"its parameters are {_names(specs)}",
+        )
     given = [(position, argument) for position, argument in enumerate(node.args)]
     for keyword in node.keywords:
         at = next((i for i, spec in enumerate(specs) if spec.name == keyword.arg), None)
@@ -124,16 +166,18 @@ def _match(reader: Reader, name: str, specs: list[ParamSpec], node: ast.Call) ->
                 "type",
                 f"{name}() has no parameter {keyword.arg!r}",
                 keyword.value,
-                f"it has {', '.join(spec.name for spec in specs)}",
+                f"its parameters are {_names(specs)}",
             )
         given.append((at, keyword.value))
     for at, argument in given:
         if values[at] is not None:
-            builder.fail("type", f"{name}() got {specs[at].name!r} twice", argument)
+            builder.fail(
+                "type", f"{name}() got {specs[at].name!r} twice", argument, "give it once, by position or by name"
+            )
         values[at], nodes[at] = usable(builder, reader.expressions.value(argument)), argument
     missing = [spec.name for spec, value in zip(specs, values, strict=True) if value is None]
     if missing:
-        builder.fail("type", f"{name}() needs {', '.join(missing)}", node)
+        builder.fail("type", f"{name}() needs {', '.join(missing)}", node, f"its parameters are {_names(specs)}")
     return values, nodes  # type: ignore[return-value]  # none is missing
 
 
@@ -172,9 +216,10 @@ def _launch(reader: Reader, callee: Callee, values: list[Value], nodes: list[ast
         if _is_baked(builder.frame, argument) and isinstance(value, Const):
             baked[spec.name] = value
     resolved = signature.resolve(callee.namespace, callee.specs, callee.axes, arguments, baked)
-    kernel = reader.library.kernels.get(resolved.key)
-    if kernel is None:
+    known = reader.library.kernels
+    if resolved.key not in known:
         chain = (*builder.chain, (callee.name, builder.loc(node)))
+        mistakes = len(builder.diagnostics)
         kernel = build(
             reader.library,
             callee.name,
@@ -187,7 +232,11 @@ def _launch(reader: Reader, callee: Callee, values: list[Value], nodes: list[ast
             callee.methods,
             chain,
         )
-        reader.library.kernels[resolved.key] = kernel
+        known[resolved.key] = kernel if len(builder.diagnostics) == mistakes else None
+    found = known[resolved.key]
+    if found is None:
+        raise Refused  # its own mistakes are reported; what this call would give is unknown
+    kernel = found
     passed = list(arguments)
     results: list[Value] = []
     for returned in kernel.returns:
@@ -219,9 +268,21 @@ def _is_baked(frame: Frame, argument: ast.expr) -> bool:
 
 def _argument(reader: Reader, name: str, spec: ParamSpec, value: Value, node: ast.expr) -> Var | Expr:
     builder = reader.builder
+    if spec.kind == "array" or isinstance(value, ArrayValue):
+        builder.fail(
+            "unsupported",
+            f"{name}(): {spec.name!r} is an array, and a kernel is a task of its own",
+            node,
+            "pass its elements, or pass the array to a @pl.jit.inline function",
+        )
     if spec.kind == "scalar" or (spec.kind == "any" and is_scalar(value)):
         if not is_scalar(value):
-            builder.fail("type", f"{name}(): {spec.name!r} is a scalar, got {describe(value)}", node)
+            builder.fail(
+                "type",
+                f"{name}(): {spec.name!r} is a scalar, got {describe(value)}",
+                node,
+                "pass a number; an element of a tensor is read with pl.read(x, [i, j])",
+            )
         if spec.dtype is not None and (value.dtype.is_float, value.dtype.is_bool) != (
             spec.dtype.is_float,
             spec.dtype.is_bool,
@@ -236,7 +297,12 @@ def _argument(reader: Reader, name: str, spec: ParamSpec, value: Value, node: as
             )
         return value
     if isinstance(value, Window) or not isinstance(value, Var):
-        builder.fail("type", f"{name}(): {spec.name!r} is a tensor, got {describe(value)}", node)
+        builder.fail(
+            "type",
+            f"{name}(): {spec.name!r} is a tensor, got {describe(value)}",
+            node,
+            "pass a tensor, or a slice of one that has a name",
+        )
     if isinstance(value.type, TileType):
         return views.in_memory(builder, value, node)
     if spec.dtype is not None and spec.dtype is not value.type.dtype:
@@ -247,5 +313,10 @@ def _argument(reader: Reader, name: str, spec: ParamSpec, value: Value, node: as
             "convert it in a kernel: pl.cast",
         )
     if spec.shape is not None and len(spec.shape) != len(value.type.shape):
-        builder.fail("type", f"{name}(): {spec.name!r} has {len(spec.shape)} axes, got {describe(value)}", node)
+        builder.fail(
+            "type",
+            f"{name}(): {spec.name!r} has {len(spec.shape)} axes, got {describe(value)}",
+            node,
+            f"pl.reshape it to {len(spec.shape)} axes, or index it: x[i]",
+        )
     return value

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from pypto.frontend import scalars, scopes, views
+from pypto.frontend import lanes, scalars, scopes, views
 from pypto.frontend.assigned import assigned_names
 from pypto.frontend.builder import usable
 from pypto.frontend.regions import LoopState
@@ -27,7 +28,12 @@ def read_for(reader: Reader, node: ast.For) -> None:
     """`for target in iterator(...)`."""
     builder = reader.builder
     if node.orelse:
-        builder.fail("syntax", "`else` on a loop is not part of the kernel language", node.orelse[0])
+        builder.fail(
+            "syntax",
+            "`else` on a loop is not part of the kernel language",
+            node.orelse[0],
+            "write what follows the loop after it",
+        )
     call = node.iter
     kind = _kind(reader, call)
     if kind is None or not isinstance(call, ast.Call):
@@ -46,10 +52,17 @@ def read_for(reader: Reader, node: ast.For) -> None:
         _unrolled(reader, node, call)
     elif kind == "spmd":
         scopes.read_spmd_loop(reader, node, call)
+    elif kind == "split_aiv":
+        lanes.read_region(reader, node, call)
     elif kind == "while_":
-        builder.fail("unsupported", "pl.while_ is not supported yet", call, "write a natural loop: while i < n:")
+        _while_carried(reader, node, call)
     else:
-        builder.fail("unsupported", f"a loop over pl.{kind} is not supported yet", call)
+        builder.fail(
+            "unsupported",
+            f"a loop over pl.{kind} is not supported yet",
+            call,
+            "loop over pl.range, pl.parallel, pl.unroll, pl.pipeline or pl.spmd",
+        )
 
 
 def _kind(reader: Reader, call: ast.expr) -> str | None:
@@ -67,6 +80,7 @@ def _bounds(reader: Reader, call: ast.Call, kind: str) -> tuple[Expr, Expr, Expr
             "type",
             f"pl.{kind} takes (stop), (start, stop) or (start, stop, step), got {len(call.args)} arguments",
             call,
+            f"write pl.{kind}(stop) or pl.{kind}(start, stop, step)",
         )
     given = [
         scalars.integer(builder, usable(builder, reader.expressions.value(argument)), argument, f"a bound of pl.{kind}")
@@ -74,7 +88,12 @@ def _bounds(reader: Reader, call: ast.Call, kind: str) -> tuple[Expr, Expr, Expr
     ]
     start, stop, step = (index(0), given[0], index(1)) if len(given) == 1 else (*given, index(1))[:3]
     if isinstance(step, Const) and step.value == 0:
-        builder.fail("value", f"the step of pl.{kind} is 0", call.args[2])
+        builder.fail(
+            "value",
+            f"the step of pl.{kind} is 0",
+            call.args[2],
+            "leave the step out, or give the distance between two values",
+        )
     return start, stop, step
 
 
@@ -84,13 +103,16 @@ def _counted(reader: Reader, node: ast.For, call: ast.Call, kind: str) -> None:
     initial = next((keyword.value for keyword in call.keywords if keyword.arg == "init_values"), None)
     for keyword in call.keywords:
         if keyword.arg not in ("init_values", "attrs", "stage", "pipeline_stages"):
-            builder.fail("type", f"pl.{kind} has no parameter {keyword.arg!r}", keyword.value)
+            builder.fail(
+                "type",
+                f"pl.{kind} has no parameter {keyword.arg!r}",
+                keyword.value,
+                f"write pl.{kind}(start, stop, step), with init_values=(..) to carry values",
+            )
     target, carried = _targets(reader, node, initial is not None)
     variable = ScalarVar(target.id, INDEX)
     inside = (target.id, *carried)
-    for name in inside:  # what these names mean outside the loop is kept, and comes back after it
-        if name in builder.frame.names:
-            builder.bind(_outside(name), builder.frame.names[name])
+    _shadow(reader, inside)
     if initial is not None:
         _begin(reader, initial, carried)
 
@@ -100,17 +122,36 @@ def _counted(reader: Reader, node: ast.For, call: ast.Call, kind: str) -> None:
         if carried:
             _end_of_round(reader, state, node, carried)
 
-    _, block = regions.loop(node, body, carried)
+    _, block = regions.loop(node, body, carried, _runs(start, stop, step))
     builder.emit(ForStmt(variable, start, stop, step, kind, block, builder.loc(node)))
     finals = [builder.frame.names[name] for name in carried]
+    _unshadow(reader, inside)
+    if carried:
+        _name_finals(reader, node, finals)
+
+
+def _runs(start: Expr, stop: Expr, step: Expr) -> bool:
+    """Whether a loop certainly has a round."""
+    if not isinstance(start, Const) or not isinstance(stop, Const) or not isinstance(step, Const):
+        return False
+    return start.value < stop.value if step.value > 0 else start.value > stop.value
+
+
+def _shadow(reader: Reader, inside: Iterable[str]) -> None:
+    """What these names mean outside the loop is kept, and comes back after it."""
+    for name in inside:
+        if name in reader.builder.frame.names:
+            reader.builder.bind(_outside(name), reader.builder.frame.names[name])
+
+
+def _unshadow(reader: Reader, inside: Iterable[str]) -> None:
+    builder = reader.builder
     for name in inside:
         before = builder.frame.names.get(_outside(name))
         builder.unbind(name)
         if before is not None:
             builder.bind(name, before)
             builder.unbind(_outside(name))
-    if carried:
-        _name_finals(reader, node, finals)
 
 
 def _outside(name: str) -> str:
@@ -122,12 +163,22 @@ def _begin(reader: Reader, initial: ast.expr, carried: list[str]) -> None:
     values = usable(builder, reader.expressions.value(initial))
     if not isinstance(values, tuple) or len(values) != len(carried):
         count = len(values) if isinstance(values, tuple) else 1
-        builder.fail("value", f"init_values has {count} values for {len(carried)} names", initial)
+        builder.fail(
+            "value",
+            f"init_values has {count} values for {len(carried)} names",
+            initial,
+            "name one value for each: for i, (a, b) in pl.range(n, init_values=(a0, b0)):",
+        )
     for name, value in zip(carried, values, strict=True):
         if isinstance(value, Window):
             value = views.load_window(builder, value, initial)
         if not is_scalar(value) and not isinstance(value, Var):
-            builder.fail("type", f"a loop carries scalars, tiles and tensors, got {describe(value)}", initial)
+            builder.fail(
+                "type",
+                f"a loop carries scalars, tiles and tensors, got {describe(value)}",
+                initial,
+                "carry scalars, tiles and tensors; other things keep their meaning by their name",
+            )
         builder.bind(name, builder.detach(value, initial))
 
 
@@ -137,7 +188,12 @@ def _end_of_round(reader: Reader, state: LoopState, node: ast.For, carried: list
         hint = f"end it with {', '.join(f'{name}_next' for name in carried)} = pl.yield_(...)"
         builder.fail("syntax", "a loop with init_values yields new values at its end", node, hint)
     if len(state.yielded) != len(carried):
-        builder.fail("value", f"{len(state.yielded)} values are yielded for {len(carried)} names", node.body[-1])
+        builder.fail(
+            "value",
+            f"{len(state.yielded)} values are yielded for {len(carried)} names",
+            node.body[-1],
+            f"yield one value for each of {', '.join(carried)}",
+        )
     for name, value in zip(carried, state.yielded, strict=True):
         builder.bind(name, value)
 
@@ -194,11 +250,21 @@ def _unrolled(reader: Reader, node: ast.For, call: ast.Call) -> None:
         reader.statements.read(node.body)
 
 
+def _condition(reader: Reader, test: ast.expr) -> Expr:
+    builder = reader.builder
+    return scalars.truth(builder, usable(builder, reader.expressions.value(test)), test, "the condition")
+
+
 def read_while(reader: Reader, node: ast.While) -> None:
     """`while cond:`."""
     builder = reader.builder
     if node.orelse:
-        builder.fail("syntax", "`else` on a loop is not part of the kernel language", node.orelse[0])
+        builder.fail(
+            "syntax",
+            "`else` on a loop is not part of the kernel language",
+            node.orelse[0],
+            "write what follows the loop after it",
+        )
     head: list[Stmt] = []
     condition: list[Expr] = []
 
@@ -206,9 +272,49 @@ def read_while(reader: Reader, node: ast.While) -> None:
         head.clear()  # a loop may be read again
         condition.clear()
         with builder.into(head):
-            value = usable(builder, reader.expressions.value(node.test))
-            condition.append(scalars.truth(builder, value, node.test, "the condition"))
+            condition.append(_condition(reader, node.test))
         reader.statements.read(node.body)
 
     _, block = reader.regions.loop(node, body)
     builder.emit(WhileStmt(head, condition[0], block, builder.loc(node)))
+
+
+def _while_carried(reader: Reader, node: ast.For, call: ast.Call) -> None:
+    """`for (a, b) in pl.while_(init_values=(a0, b0)):`, which starts with `pl.cond(...)`."""
+    builder = reader.builder
+    usage = "write for (a,) in pl.while_(init_values=(a0,)):, then pl.cond(a < n)"
+    initial = next((keyword.value for keyword in call.keywords if keyword.arg == "init_values"), None)
+    if call.args or initial is None or len(call.keywords) != 1:
+        builder.fail("type", "pl.while_ takes init_values= and nothing else", call, usage)
+    targets = node.target.elts if isinstance(node.target, (ast.Tuple, ast.List)) else [node.target]
+    carried = [target.id for target in targets if isinstance(target, ast.Name)]
+    if len(carried) != len(targets):
+        builder.fail("syntax", "this is no loop target", node.target, usage)
+    test = _stated_condition(reader, node.body[0])
+    if test is None:
+        builder.fail("syntax", "a pl.while_ loop starts with its condition", node.body[0], usage)
+    head: list[Stmt] = []
+    condition: list[Expr] = []
+    _shadow(reader, carried)
+    _begin(reader, initial, carried)
+
+    def body(state: LoopState) -> None:
+        head.clear()
+        condition.clear()
+        with builder.into(head):
+            condition.append(_condition(reader, test))
+        reader.statements.read(node.body[1:])
+        _end_of_round(reader, state, node, carried)
+
+    _, block = reader.regions.loop(node, body, carried)
+    builder.emit(WhileStmt(head, condition[0], block, builder.loc(node)))
+    finals = [builder.frame.names[name] for name in carried]
+    _unshadow(reader, carried)
+    _name_finals(reader, node, finals)
+
+
+def _stated_condition(reader: Reader, stmt: ast.stmt) -> ast.expr | None:
+    call = stmt.value if isinstance(stmt, ast.Expr) else None
+    if isinstance(call, ast.Call) and _kind(reader, call) == "cond" and len(call.args) == 1 and not call.keywords:
+        return call.args[0]
+    return None

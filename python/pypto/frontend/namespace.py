@@ -4,32 +4,88 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from enum import Enum
+from types import CellType, ModuleType
+from typing import Any, Final
+
+from pypto.language.dtypes import DataType
 
 MISSING = object()
 
+_PLAIN: Final = (int, float, bool, str, bytes)
 
-@dataclass(slots=True)
+
 class Captures:
-    """Every outside name that the frontend read, with what it saw: part of the key under which a result is cached."""
+    """Everything outside that the frontend read, with what it saw: part of the key under which a result is cached.
 
-    seen: dict[tuple[int, str], tuple[Namespace, Any]] = field(default_factory=dict)
+    A cached call checks all of it, so it is kept flat: one entry for each global, cell, attribute and container,
+    however many functions read it.
+    """
 
-    def note(self, namespace: Namespace, name: str, value: Any) -> None:
-        """Remembers one read."""
-        self.seen.setdefault((id(namespace.fn), name), (namespace, value))
+    __slots__ = ("_attributes", "_cells", "_containers", "_globals")
+
+    def __init__(self, base: Captures | None = None) -> None:
+        self._globals: dict[tuple[int, str], tuple[dict[str, Any], str, Any]] = dict(base._globals) if base else {}
+        self._cells: dict[int, tuple[CellType, Any]] = dict(base._cells) if base else {}
+        self._attributes: dict[tuple[int, str], tuple[Any, str, Any]] = dict(base._attributes) if base else {}
+        self._containers: dict[int, tuple[Any, Any]] = dict(base._containers) if base else {}
+
+    def note_global(self, module: dict[str, Any], name: str) -> None:
+        """Remembers what a module's name means, also that it means nothing."""
+        self._globals.setdefault((id(module), name), (module, name, module.get(name, MISSING)))
+
+    def note_cell(self, cell: CellType) -> None:
+        """Remembers what a variable of an enclosing function holds."""
+        self._cells.setdefault(id(cell), (cell, _content(cell)))
+
+    def note_attribute(self, obj: Any, name: str, value: Any) -> None:
+        """Remembers an attribute of an object that may change."""
+        fixed = isinstance(obj, (DataType, Enum)) or (isinstance(obj, ModuleType) and obj.__name__.startswith("pypto"))
+        if not fixed:
+            self._attributes.setdefault((id(obj), name), (obj, name, value))
+
+    def note_container(self, obj: Any) -> None:
+        """Remembers what a list or dict holds."""
+        if isinstance(obj, (list, dict)):
+            self._containers.setdefault(id(obj), (obj, obj.copy()))
 
     def unchanged(self) -> bool:
-        """Whether every name still means what it meant."""
-        for (_, name), (namespace, value) in self.seen.items():
-            now = namespace.peek(name)
-            if now is not value and not (type(now) is type(value) and isinstance(value, _PLAIN) and now == value):
+        """Whether everything still means what it meant."""
+        for module, name, value in self._globals.values():
+            now = module.get(name, MISSING)
+            if now is not value and not _equal(now, value):
                 return False
+        for cell, value in self._cells.values():
+            now = _content(cell)
+            if now is not value and not _equal(now, value):
+                return False
+        for obj, name, value in self._attributes.values():
+            now = getattr(obj, name, MISSING)
+            if now is not value and not _equal(now, value):
+                return False
+        return all(_equal(obj, value) for obj, value in self._containers.values())
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # the variable of the enclosing function has no value yet
+        return MISSING
+
+
+def _equal(a: Any, b: Any) -> bool:
+    """Whether two objects mean the same to a kernel: plain values by value, containers by items, others by identity."""
+    if a is b:
         return True
-
-
-_PLAIN = (int, float, bool, str, tuple)
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, _PLAIN):
+        return bool(a == b)
+    if isinstance(a, (tuple, list)):
+        return len(a) == len(b) and all(map(_equal, a, b))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(_equal(value, b[key]) for key, value in a.items())
+    return False
 
 
 class Namespace:
@@ -48,15 +104,15 @@ class Namespace:
         """What `name` means now, or `MISSING`."""
         cell = self.cells.get(name)
         if cell is not None:
-            try:
-                return cell.cell_contents
-            except ValueError:  # the variable of the enclosing function has no value yet
-                return MISSING
+            return _content(cell)
         value = self.globals.get(name, MISSING)
         return vars(builtins).get(name, MISSING) if value is MISSING else value
 
     def find(self, name: str) -> Any:
         """As `peek`, and remembers the read."""
-        value = self.peek(name)
-        self.captures.note(self, name, value)
-        return value
+        cell = self.cells.get(name)
+        if cell is not None:
+            self.captures.note_cell(cell)
+        else:
+            self.captures.note_global(self.globals, name)
+        return self.peek(name)

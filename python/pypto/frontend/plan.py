@@ -34,6 +34,7 @@ class Plan:
     axes: dict[str, Axes]
     defaults: list[Any]
     inputs: list[int]
+    axes_in_order: list[Axes | None]
 
     def match(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """Arguments by position of the parameter; `ABSENT` where there is none. All inputs alone leave outputs out."""
@@ -78,33 +79,42 @@ def _make(function: JITFunction) -> Plan:
     source = read(function.fn)
     if function.kind in _UNSUPPORTED:
         message = f"@pl.jit.{function.kind}: {_UNSUPPORTED[function.kind]} are not supported"
-        raise error_for([Diagnostic("unsupported", message, source.loc(source.node))])
+        raise error_for(
+            [Diagnostic("unsupported", message, source.loc(source.node), "write the program of one chip: @pl.jit")]
+        )
     captures = Captures()
     namespace = Namespace(function.fn, captures)
     specs = specs_of(source, namespace, skip_self=False)
-    axes = _axes(source, namespace, specs, frozenset({function}))
+    axes = _axes(source, namespace, specs, {function: {}})
     values = list(function.fn.__defaults__ or ())
     defaults = [ABSENT] * (len(specs) - len(values)) + values
     inputs = [position for position, spec in enumerate(specs) if spec.direction != "Out"]
-    return Plan(function, source, specs, captures, axes, defaults, inputs)
+    ordered = [axes.get(spec.name) for spec in specs]
+    return Plan(function, source, specs, captures, axes, defaults, inputs, ordered)
 
 
 def _axes(
-    source: Source, namespace: Namespace, specs: list[ParamSpec], visited: frozenset[JITFunction]
+    source: Source, namespace: Namespace, specs: list[ParamSpec], known: dict[JITFunction, dict[str, Axes]]
 ) -> dict[str, Axes]:
-    """Dynamic extents that the function declares, or a callee for a parameter passed on as it is."""
+    """Dynamic extents that the function declares, or a callee for a parameter passed on as it is.
+
+    `known` holds what was found for callees (nothing for those that are being looked at): each is visited once.
+    """
     axes = dynamic_axes(source, namespace, specs)
     open_params = {spec.name for spec in specs if spec.kind != "scalar" and spec.shape is None}
     for call in ast.walk(source.node):
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             continue
         callee = namespace.peek(call.func.id)
-        if not isinstance(callee, JITFunction) or callee in visited or callee.kind in _UNSUPPORTED:
+        if not isinstance(callee, JITFunction) or callee.kind in _UNSUPPORTED:
             continue
         inner_source = read(callee.fn)
         inner = Namespace(callee.fn, namespace.captures)
         inner_specs = specs_of(inner_source, inner, skip_self=False)
-        inner_axes = _axes(inner_source, inner, inner_specs, visited | {callee})
+        if callee not in known:
+            known[callee] = {}
+            known[callee] = _axes(inner_source, inner, inner_specs, known)
+        inner_axes = known[callee]
         passed = list(zip([spec.name for spec in inner_specs], call.args, strict=False))
         passed += [(keyword.arg or "", keyword.value) for keyword in call.keywords]
         for name, argument in passed:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 from pypto.frontend.assigned import assigned_names
 from pypto.frontend.builder import Builder
 from pypto.frontend.calls import Calls
 from pypto.frontend.expressions import Expressions
-from pypto.frontend.invoke import is_launchable
+from pypto.frontend.invoke import is_launchable, is_spliced
 from pypto.frontend.library import Library
+from pypto.frontend.namespace import Namespace
 from pypto.frontend.regions import Regions
+from pypto.frontend.source import read
 from pypto.frontend.statements import Statements
 
 
@@ -30,18 +33,35 @@ class Reader:
         """Names that the current function assigns anywhere, for messages."""
         return assigned_names(self.builder.frame.source.node.body)
 
-    def calls_kernels(self, body: list[ast.stmt]) -> bool:
-        """Whether a block calls a function that is launched (in contrast to spliced)."""
+    def survey(self, body: list[ast.stmt]) -> tuple[bool, bool]:
+        """Whether a block calls a function that is launched, and whether it asks which block it is.
+
+        Spliced functions are looked into.
+        """
         frame = self.builder.frame
-        for stmt in body:
-            for node in ast.walk(stmt):
-                if not isinstance(node, ast.Call):
-                    continue
-                func = node.func
-                if isinstance(func, ast.Name) and is_launchable(frame.namespace.peek(func.id)):
-                    return True
-                if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == "self":
-                    method = None if frame.methods is None else frame.methods.get(func.attr)
-                    if is_launchable(method):
-                        return True
-        return False
+        return _survey(body, frame.namespace, frame.methods, set())
+
+
+def _survey(
+    body: list[ast.stmt], namespace: Namespace, methods: dict[str, Any] | None, visited: set[Any]
+) -> tuple[bool, bool]:
+    calls = asks = False
+    for stmt in body:
+        for node in ast.walk(stmt):
+            if isinstance(node, (ast.Attribute, ast.Name)):
+                asks = asks or getattr(node, "attr", getattr(node, "id", "")) in ("get_block_idx", "get_subblock_idx")
+            if not isinstance(node, ast.Call):
+                continue
+            func, callee = node.func, None
+            if isinstance(func, ast.Name):
+                callee = namespace.peek(func.id)
+            elif isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == "self":
+                callee = None if methods is None else methods.get(func.attr)
+            fn: Any = getattr(callee, "fn", None)
+            if is_launchable(callee):
+                calls = True
+            elif is_spliced(callee) and fn not in visited:
+                visited.add(fn)
+                inner = _survey(read(fn).node.body, Namespace(fn, namespace.captures), methods, visited)
+                calls, asks = calls or inner[0], asks or inner[1]
+    return calls, asks

@@ -18,9 +18,20 @@ from pypto.frontend import views
 from pypto.frontend.assigned import assigned_names
 from pypto.frontend.builder import Builder, Refused
 from pypto.frontend.moves import Move, alias, move_all
-from pypto.frontend.values import POISON, PyValue, Value, describe, is_scalar, same_type
-from pypto.ir.exprs import Const, ScalarVar
-from pypto.ir.nodes import BreakStmt, ContinueStmt, Let, Stmt, Var
+from pypto.frontend.values import (
+    NONE,
+    POISON,
+    TASK_ID,
+    Ambiguous,
+    Poison,
+    PyValue,
+    Value,
+    describe,
+    is_scalar,
+    same_type,
+)
+from pypto.ir.exprs import Const, ScalarVar, cast, index
+from pypto.ir.nodes import BreakStmt, ContinueStmt, ForStmt, Let, OpStmt, Stmt, Var, WhileStmt, children
 from pypto.ir.types import TensorType, TileType, same_box, same_valid
 from pypto.language.dtypes import INDEX
 
@@ -33,14 +44,19 @@ class Needs:
     """What a loop was found to need while it was read, by name: then it is read again.
 
     `wide`: the validity of a tile changes, so that it is carried too. `loaded`: the name starts as device memory and
-    becomes an on-chip value.
+    becomes an on-chip value. `late`: the name is read on a path that only later rounds take, and gets its first value
+    inside the loop (`if k == 0: acc = ... else: acc = f(acc)`); the value is a sample of its type.
     """
 
     wide: set[str] = field(default_factory=set)
     loaded: set[str] = field(default_factory=set)
+    late: dict[str, Value] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.wide or self.loaded)
+        return bool(self.wide or self.loaded or self.late)
+
+    def __or__(self, other: Needs) -> Needs:
+        return Needs(self.wide | other.wide, self.loaded | other.loaded, self.late | other.late)
 
 
 class _ReadAgain(Exception):
@@ -55,7 +71,8 @@ class LoopState:
 
     `level` is where it stands, a kernel or orchestration code. `homes` are the places of the names that it carries;
     `entries` what those that are tensors held before, `moved` which of them a round changes. `yields` says that it has
-    `init_values`, `yielded` what `pl.yield_` gave.
+    `init_values`, `yielded` what `pl.yield_` gave. `assigned` are the names that the body assigns, `depth` how many
+    branches and loops are around it; `wanted` are names that it reads before the text assigns them.
     """
 
     node: ast.stmt
@@ -65,6 +82,9 @@ class LoopState:
     entries: dict[str, Var] = field(default_factory=dict)
     moved: set[str] = field(default_factory=set)
     yielded: tuple[Value, ...] | None = None
+    assigned: frozenset[str] = frozenset()
+    depth: int = 0
+    wanted: dict[str, ast.Name] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -96,11 +116,13 @@ class Regions:
         outer, self.builder.homes = self.builder.homes, homes
         self.carriers.append(carrier)
         self.builder.frame.conditional += 1
+        self.builder.depth += 1
         frame = self.builder.frame
         try:
             yield
         finally:
             frame.conditional -= 1
+            self.builder.depth -= 1
             self.carriers.pop()
             self.builder.homes = outer
 
@@ -153,12 +175,13 @@ class Regions:
                     builder.bind(name, value)
             return
         for name in names:
-            left, right = then.values[name], orelse.values[name]
+            left, right = self._sure(name, then.values[name]), self._sure(name, orelse.values[name])
             if left is None or right is None:  # only one arm gives it a value: visible afterwards, as in Python
                 for arm, value in ((then, left), (orelse, right)):
                     if value is not None:
                         arm.keep.append((name, value))
                         builder.bind(name, value)
+                        self._may_be_skipped(name, node)
                 continue
             left, right = self._on_chip(node, then, left, right), self._on_chip(node, orelse, right, left)
             try:
@@ -174,6 +197,16 @@ class Regions:
                 for name, saved in move_all(builder, arm.moves, node, arm.keep).items():
                     builder.bind(name, saved)
 
+    def _sure(self, name: str, value: Value | None) -> Value | None:
+        unsure, _ = self.builder.frame.unsure.get(name, (None, None))
+        return None if value is not None and value is unsure else value
+
+    def _may_be_skipped(self, name: str, node: ast.stmt) -> None:
+        """Device memory must be known wherever it is used; other values are merely undefined when they are missing."""
+        value = self.builder.frame.names.get(name)
+        if isinstance(value, Var) and value.is_tensor:
+            self.builder.frame.unsure[name] = value, self.builder.loc(node)
+
     def _on_chip(self, node: ast.If, arm: _Arm, value: Value, other: Value) -> Value:
         """Device memory that meets an on-chip value is loaded at the end of its arm."""
         if isinstance(value, Var) and isinstance(other, Var) and value.is_tensor and not other.is_tensor:
@@ -185,8 +218,9 @@ class Regions:
         """The home of a name after a branch; `left` itself where both arms agree."""
         if left is right or (isinstance(left, (Const, PyValue)) and left == right):
             return left
-        if left is POISON or right is POISON:
-            return POISON
+        for side in (left, right):
+            if isinstance(side, Poison):
+                return side
         if not same_type(left, right):
             self.builder.fail(
                 "type",
@@ -197,7 +231,9 @@ class Regions:
         if is_scalar(left) and is_scalar(right):
             return ScalarVar(name, left.dtype if left.dtype.bits >= right.dtype.bits else right.dtype, mutable=True)
         if not isinstance(left, Var) or not isinstance(right, Var):
-            return POISON  # different Python objects: using the name is the mistake, and is reported there
+            if left in (NONE, TASK_ID) and right in (NONE, TASK_ID):
+                return TASK_ID
+            return Ambiguous(f"{name!r} is {describe(left)} on one path and {describe(right)} on the other")
         if isinstance(left.type, TensorType):
             return Var(name, left.type, self.builder.loc(node), mutable=True)
         if not same_valid(left.tile, right.tile):
@@ -210,42 +246,112 @@ class Regions:
     # Loops.
 
     def loop(
-        self, node: ast.For | ast.While, body: Callable[[LoopState], None], carried: list[str] | None = None
+        self,
+        node: ast.For | ast.While,
+        body: Callable[[LoopState], None],
+        carried: list[str] | None = None,
+        runs: bool = False,
     ) -> tuple[LoopState, list[Stmt]]:
         """Reads a loop. `body` reads what repeats; copies into homes go to the current block, before the loop.
 
-        `carried` names (of `init_values`) are homes too, whether the body assigns them or not.
+        `carried` names (of `init_values`) are homes too, whether the body assigns them or not. `runs` says that there
+        is at least one round.
         """
         builder = self.builder
+        assigned = assigned_names(node.body)
+        self._share_with_lanes(assigned)
         before = dict(builder.frame.names)
-        names = [name for name in dict.fromkeys([*assigned_names(node.body), *(carried or ())]) if name in before]
+        names = [
+            name
+            for name in dict.fromkeys([*assigned, *(carried or ())])
+            if self._sure(name, before.get(name)) is not None
+        ]
         mark, mistakes, needs = len(builder.block), len(builder.diagnostics), Needs()
+        refused = self.reader.library.refused
         while True:
-            state = LoopState(node, builder.level, yields=bool(carried))
-            self._enter(state, names, needs)
+            state = LoopState(node, builder.level, yields=bool(carried), assigned=frozenset(assigned))
+            self._enter(state, [*names, *needs.late], needs)
+            state.depth = builder.frame.conditional + 1
             block: list[Stmt] = []
             self.loops.append(state)
             try:
                 with self._inside(dict(state.homes), state), builder.into(block):
                     body(state)
+                    self._find_late(state, needs)
                     if not _Arm(block, {}).leaves:
                         self.sync(state, node, rebind=True)
                 break
             except _ReadAgain as again:
                 if again.loop is not state:
                     raise
-                needs = Needs(needs.wide | again.needs.wide, needs.loaded | again.needs.loaded)
+                needs = needs | again.needs
                 del builder.block[mark:]
                 del builder.diagnostics[mistakes:]
+                self.reader.library.refused = refused
                 builder.restore(before)
             finally:
                 self.loops.pop()
         self._leave(state)
+        if not runs or _leaves_early(block):
+            for name in assigned:
+                if name not in before:
+                    self._may_be_skipped(name, node)
         return state, block
+
+    def _share_with_lanes(self, assigned: list[str]) -> None:
+        """Names that vector lanes assign in a loop have a value in each lane from the start."""
+        frame = self.builder.frame
+        for name in assigned:
+            base, _, lane = name.rpartition(" lane ")
+            if lane and base in frame.names and (base not in frame.lanes or name not in frame.names):
+                self.builder.bind(name, frame.names[base])
+        frame.lanes.update(base for name in assigned if (base := name.rpartition(" lane ")[0]) in frame.names)
+
+    def look_back(self, node: ast.Name) -> None:
+        """A name without a value: an earlier round of a loop around may have assigned it. Returns if none can have."""
+        found = [loop for loop in self.loops if node.id in loop.assigned]
+        # The outermost loop is right for every program; in a kernel, of the loops inside it, so that tasks of different
+        # rounds stay independent.
+        found = [loop for loop in found if loop.level == self.builder.level] or found
+        if found and self.builder.frame.conditional > found[0].depth:
+            found[0].wanted.setdefault(node.id, node)
+            raise Refused
+
+    def _find_late(self, state: LoopState, needs: Needs) -> None:
+        builder, found = self.builder, Needs()
+        for name, node in state.wanted.items():
+            sample = builder.frame.seen.get(name)
+            if name not in needs.late and (is_scalar(sample) or (isinstance(sample, Var) and not sample.is_tensor)):
+                found.late[name] = sample
+            else:
+                hint = "give it a value before the loop"
+                builder.report("value", f"{name!r} has no value here in the first round of the loop", node, hint)
+        if found:
+            raise _ReadAgain(state, found)
+
+    def _declare(self, name: str, sample: Value, node: ast.AST) -> Var | ScalarVar:
+        """A home without a value yet."""
+        builder, loc = self.builder, self.builder.loc(node)
+        if is_scalar(sample):
+            variable = ScalarVar(name, sample.dtype, mutable=True)
+            builder.emit(Let(variable, cast(index(0), sample.dtype), loc))
+            return variable
+        assert isinstance(sample, Var), "only scalars and tiles are declared"
+        type = sample.tile
+        home = Var(name, type, loc, mutable=True) if type.is_full else self._wide(name, type, node)
+        for part, extent in zip(home.tile.valid, type.shape, strict=True):
+            if isinstance(part, ScalarVar):
+                builder.emit(Let(part, index(extent), loc))
+        builder.emit(OpStmt("create_tile", home, (), loc))
+        return home
 
     def _enter(self, state: LoopState, names: list[str], needs: Needs) -> None:
         builder = self.builder
         for name in names:
+            if name in needs.late:
+                state.homes[name] = declared = self._declare(name, needs.late[name], state.node)
+                builder.bind(name, declared)
+                continue
             held = builder.frame.names[name]
             if name in needs.loaded and isinstance(held, Var):
                 held = views.load_whole(builder, held, state.node)
@@ -287,7 +393,7 @@ class Regions:
         needs = Needs()
         for name, home in state.homes.items():
             value = builder.frame.names.get(name, POISON)
-            if value is home or value is POISON or value is state.entries.get(name):
+            if value is home or isinstance(value, Poison) or value is state.entries.get(name):
                 continue
             if not same_type(home, value):
                 builder.report(
@@ -330,6 +436,18 @@ class Regions:
                     continue
                 builder.emit(alias(home, entry, builder.loc(state.node)))
             builder.bind(name, home)
+
+
+def _leaves_early(block: list[Stmt]) -> bool:
+    """Whether a `break` or `continue` of this loop stands in its body."""
+    stack = list(block)
+    while stack:
+        stmt = stack.pop()
+        if isinstance(stmt, (BreakStmt, ContinueStmt)):
+            return True
+        if not isinstance(stmt, (ForStmt, WhileStmt)):
+            stack.extend(inner for part in children(stmt) for inner in part)
+    return False
 
 
 def _holds(home: TileType, value: TileType) -> bool:

@@ -6,8 +6,9 @@ import ast
 from typing import Final
 
 from pypto.frontend.builder import Builder
-from pypto.frontend.values import Value, describe, is_scalar
+from pypto.frontend.values import Value, Window, describe, is_scalar
 from pypto.ir.exprs import COMPARISONS, Const, Expr, binary, cast, unary
+from pypto.ir.nodes import Var
 from pypto.language.dtypes import BOOL, FP32, INDEX, DataType
 
 BINARY: Final = {
@@ -28,7 +29,14 @@ def scalar(builder: Builder, value: Value, node: ast.AST, what: str) -> Expr:
     """`value` as a scalar, or an error that says what stands there instead."""
     if is_scalar(value):
         return value
-    builder.fail("type", f"{what} must be a scalar, got {describe(value)}", node)
+    builder.fail(
+        "type",
+        f"{what} must be a scalar, got {describe(value)}",
+        node,
+        "read one element of a tensor with pl.read(x, [i, j])"
+        if isinstance(value, (Var, Window))
+        else "write a number, or a name that means one",
+    )
 
 
 def integer(builder: Builder, value: Value, node: ast.AST, what: str) -> Expr:
@@ -75,7 +83,7 @@ def arithmetic(builder: Builder, op: str, symbol: str, lhs: Value, rhs: Value, n
     """`lhs op rhs` of two scalars."""
     if not is_scalar(lhs) or not is_scalar(rhs):
         wrong = lhs if not is_scalar(lhs) else rhs
-        hint = f"write {_ELEMENTWISE[op]}(a, b)" if op in _ELEMENTWISE else ""
+        hint = f"write {_ELEMENTWISE.get(op, 'an operation of pl')}(a, b)"
         builder.fail("type", f"{symbol!r} works on scalars, got {describe(wrong)}", node, hint)
     a: Expr = lhs
     b: Expr = rhs
@@ -83,7 +91,12 @@ def arithmetic(builder: Builder, op: str, symbol: str, lhs: Value, rhs: Value, n
         builder.fail("type", f"{symbol!r} works on numbers, got two truth values", node, "use `and`, `or`, `not`")
     dtype = promote(a.dtype, b.dtype)
     if op in ("shl", "shr") and not (a.dtype.is_integer and b.dtype.is_integer):
-        builder.fail("type", f"{symbol!r} works on integers, got {a.dtype} and {b.dtype}", node)
+        builder.fail(
+            "type",
+            f"{symbol!r} works on integers, got {a.dtype} and {b.dtype}",
+            node,
+            "convert them: pl.cast(x, pl.INDEX)",
+        )
     if op == "div":
         dtype = dtype if dtype.is_float else FP32
     if (
@@ -92,7 +105,12 @@ def arithmetic(builder: Builder, op: str, symbol: str, lhs: Value, rhs: Value, n
         and b.value == 0
         and not (op == "div" and b.dtype.is_float)
     ):
-        builder.fail("value", f"division by zero: the right side of {symbol!r} is the constant 0", node)
+        builder.fail(
+            "value",
+            f"division by zero: the right side of {symbol!r} is the constant 0",
+            node,
+            "divide by something that cannot be 0",
+        )
     return binary(op, _as(a, dtype), _as(b, dtype), dtype)
 
 
@@ -108,9 +126,19 @@ def compare(builder: Builder, op: str, lhs: Value, rhs: Value, node: ast.AST) ->
     a = scalar(builder, lhs, node, "an operand of a comparison")
     b = scalar(builder, rhs, node, "an operand of a comparison")
     if a.dtype.is_bool != b.dtype.is_bool:
-        builder.fail("type", f"cannot compare a {a.dtype} scalar with a {b.dtype} scalar", node)
+        builder.fail(
+            "type",
+            f"cannot compare a {a.dtype} scalar with a {b.dtype} scalar",
+            node,
+            "compare numbers with numbers, and truth values with truth values",
+        )
     if a.dtype.is_bool and op not in ("eq", "ne"):
-        builder.fail("type", "truth values compare with == and != only", node)
+        builder.fail(
+            "type",
+            "truth values compare with == and != only",
+            node,
+            "write `a == b`, or combine them with `and`, `or`, `not`",
+        )
     dtype = promote(a.dtype, b.dtype)
     return binary(op, _as(a, dtype), _as(b, dtype), BOOL)
 
@@ -128,11 +156,16 @@ def negate(builder: Builder, op: str, value: Value, node: ast.AST) -> Expr:
     if op == "not":
         return unary("not", truth(builder, value, node, "the operand of `not`"), BOOL)
     if not is_scalar(value):
-        hint = "write pl.neg(x)" if op == "neg" else ""
+        hint = "write pl.neg(x)" if op == "neg" else "write pl.not_(x)"
         builder.fail("type", f"{'-' if op == 'neg' else '~'!s} works on scalars, got {describe(value)}", node, hint)
     expr = scalar(builder, value, node, "the operand")
     if expr.dtype.is_bool or (op == "bitnot" and not expr.dtype.is_integer):
-        builder.fail("type", f"{op} does not apply to a {expr.dtype} scalar", node)
+        builder.fail(
+            "type",
+            f"{op} does not apply to a {expr.dtype} scalar",
+            node,
+            "write `not x` for a truth value" if expr.dtype.is_bool else "convert it: pl.cast(x, pl.INDEX)",
+        )
     return unary(op, expr, expr.dtype)
 
 

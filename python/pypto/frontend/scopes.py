@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from pypto.frontend import scalars
-from pypto.frontend.builder import usable
-from pypto.frontend.values import TASK_ID, PyValue
-from pypto.ir.exprs import Expr, ScalarOp, ScalarVar
-from pypto.ir.nodes import CallStmt, Let, ScopeStmt
+from pypto.frontend import tasks
+from pypto.frontend.builder import Refused, usable
+from pypto.frontend.values import TASK_ID, PyValue, describe
+from pypto.ir.exprs import Const, Expr, ScalarOp, ScalarVar
+from pypto.ir.nodes import CallStmt, IfStmt, Let, ScopeStmt
 from pypto.language.dtypes import INDEX
+from pypto.language.enums import Level
+from pypto.language.scopes import spmd as pl_spmd
 from pypto.language.stubs import MARK
 
 if TYPE_CHECKING:
@@ -24,9 +27,10 @@ _HINTS: Final = ("cluster", "scope", "manual_scope")
 def read_with(reader: Reader, node: ast.With) -> None:
     """`with scope(...) [as tid]:`."""
     builder = reader.builder
-    if len(node.items) != 1:
-        builder.fail("syntax", "a `with` opens one scope", node, "nest them")
     item = node.items[0]
+    if len(node.items) > 1:  # `with a, b:` is `with a: with b:`
+        inner: list[ast.stmt] = [ast.copy_location(ast.With(node.items[1:], node.body), node)]
+        node = ast.copy_location(ast.With([item], inner), node)
     call = item.context_expr
     callee = reader.expressions.value(call.func) if isinstance(call, ast.Call) else PyValue(None)
     kind = getattr(callee.obj, MARK, None) if isinstance(callee, PyValue) else None
@@ -37,31 +41,70 @@ def read_with(reader: Reader, node: ast.With) -> None:
             call,
             "write with pl.at(level=pl.Level.CORE_GROUP):",
         )
-    known = inspect.signature(callee.obj).parameters
-    for keyword in call.keywords:
-        if keyword.arg not in known:
-            hint = f"it has {', '.join(known)}"
-            builder.fail("type", f"pl.{kind} has no parameter {keyword.arg!r}", keyword.value, hint)
-    if item.optional_vars is not None:
-        # Tasks run in an order that has the effect of program order, so that a task id orders nothing by itself.
-        reader.statements.assign(item.optional_vars, TASK_ID, node)
+    _check_keywords(reader, call, callee.obj, kind)
+    tasks.read_deps(reader, call)
     if kind in _HINTS:
         reader.statements.read(node.body)
     elif kind == "at":
+        _check_level(reader, call)
         _kernel_scope(reader, node, call, None, lambda: reader.statements.read(node.body))
     elif kind == "spmd":
+        if item.optional_vars is None and any(keyword.arg == "deps" for keyword in call.keywords):
+            hint = "write with pl.spmd(n, deps=[...]) as tid:"
+            builder.fail("syntax", "pl.spmd with deps= names its task", call, hint)
         _spmd(reader, node, call)
     else:
-        builder.fail("unsupported", f"pl.{kind} is not supported yet", call)
+        hint = "write with pl.at(level=pl.Level.CORE_GROUP):"
+        builder.fail("syntax", f"pl.{kind} opens no scope", call, hint)
+    if item.optional_vars is not None:
+        reader.statements.assign(item.optional_vars, TASK_ID, node)
+
+
+def _check_keywords(reader: Reader, call: ast.Call, construct: Callable[..., object], kind: str) -> None:
+    known = inspect.signature(construct).parameters
+    for keyword in call.keywords:
+        if keyword.arg not in known:
+            hint = f"it has {', '.join(known)}"
+            reader.builder.fail("type", f"pl.{kind} has no parameter {keyword.arg!r}", keyword.value, hint)
+
+
+def _check_level(reader: Reader, call: ast.Call) -> None:
+    builder, usage = reader.builder, "write with pl.at(level=pl.Level.CORE_GROUP):"
+    named = (keyword.value for keyword in call.keywords if keyword.arg == "level")
+    argument = call.args[0] if call.args else next(named, None)
+    if argument is None:
+        builder.fail("type", "pl.at takes a level", call, usage)
+    value = usable(builder, reader.expressions.value(argument))
+    if not isinstance(value, PyValue) or not isinstance(value.obj, Level):
+        builder.fail("type", f"the level of pl.at must be a pl.Level, got {describe(value)}", argument, usage)
+    if value.obj >= Level.HOST:
+        builder.fail(
+            "unsupported",
+            f"pl.at at level {value.obj.name}: programs over several ranks are not supported",
+            call,
+            usage,
+        )
 
 
 def _name(reader: Reader, call: ast.Call, node: ast.stmt) -> str:
     for keyword in call.keywords:
         if keyword.arg == "name_hint":
-            value = reader.expressions.value(keyword.value)
-            if isinstance(value, PyValue) and isinstance(value.obj, str) and value.obj.isidentifier():
-                return value.obj
+            name = re.sub(r"\W", "_", _text(reader, keyword.value))
+            if name.isidentifier():
+                return name
     return f"{reader.builder.name}_{reader.builder.loc(node).line}"
+
+
+def _text(reader: Reader, node: ast.expr) -> str:
+    """A name hint: a string, also one with constants in it (`f"{layer}_proj"`)."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_text(reader, part) for part in node.values)
+    if isinstance(node, ast.FormattedValue):
+        return _text(reader, node.value)
+    value = reader.expressions.value(node)
+    if isinstance(value, Const):
+        return str(value.value)
+    return value.obj if isinstance(value, PyValue) and isinstance(value.obj, str) else ""
 
 
 def _kernel_scope(
@@ -75,32 +118,24 @@ def _kernel_scope(
             call,
             "remove the scope",
         )
-    builder.level = "kernel"
+    condition = tasks.read_predicate(reader, call)
+    outer, builder.depth, builder.level = builder.depth, 0, "kernel"
     try:
         with builder.into([]) as body:
             read()
     finally:
-        builder.level = "orchestration"
-    builder.emit(ScopeStmt(_name(reader, call, node), blocks, body, builder.loc(node)))
-
-
-def _blocks(reader: Reader, call: ast.Call) -> Expr:
-    builder = reader.builder
-    argument = (
-        call.args[0]
-        if call.args
-        else next((keyword.value for keyword in call.keywords if keyword.arg == "core_num"), None)
-    )
-    if argument is None:
-        builder.fail("type", "pl.spmd takes the number of blocks", call, "write pl.spmd(n)")
-    return scalars.integer(
-        builder, usable(builder, reader.expressions.value(argument)), argument, "the number of blocks"
-    )
+        builder.depth, builder.level = outer, "orchestration"
+    scope = ScopeStmt(_name(reader, call, node), blocks, body, builder.loc(node))
+    builder.emit(scope if condition is None else IfStmt(condition, [scope], [], builder.loc(node)))
 
 
 def read_spmd_loop(reader: Reader, node: ast.For, call: ast.Call) -> None:
     """`for i in pl.spmd(n):`: one task of n blocks."""
     builder = reader.builder
+    _check_keywords(reader, call, pl_spmd, "spmd")
+    for keyword in call.keywords:
+        if keyword.arg == "deps":
+            builder.fail("syntax", "a loop over pl.spmd takes no deps=", keyword.value, "write with pl.spmd(n) as tid:")
     if not isinstance(node.target, ast.Name):
         builder.fail("syntax", "this is no loop target", node.target, "write for i in pl.spmd(n):")
     name = node.target.id
@@ -111,27 +146,22 @@ def read_spmd_loop(reader: Reader, node: ast.For, call: ast.Call) -> None:
         builder.bind(name, variable)
         reader.statements.read(node.body)
 
-    _kernel_scope(reader, node, call, _blocks(reader, call), read)
-
-
-def _asks_for_its_block(node: ast.With) -> bool:
-    """Whether a body differs from block to block, so that it cannot be run once to launch a kernel."""
-    names = ("get_block_idx", "get_subblock_idx")
-    return any(
-        isinstance(inner, (ast.Attribute, ast.Name)) and getattr(inner, "attr", getattr(inner, "id", "")) in names
-        for stmt in node.body
-        for inner in ast.walk(stmt)
-    )
+    _kernel_scope(reader, node, call, tasks.read_blocks(reader, call, call.args, "pl.spmd"), read)
 
 
 def _spmd(reader: Reader, node: ast.With, call: ast.Call) -> None:
     """`with pl.spmd(n):` dispatches the one kernel called in its body, or is a kernel itself."""
     builder = reader.builder
-    blocks = _blocks(reader, call)
-    if builder.level == "orchestration" and reader.calls_kernels(node.body) and not _asks_for_its_block(node):
+    blocks = tasks.read_blocks(reader, call, call.args, "pl.spmd")
+    calls, asks = reader.survey(node.body)
+    if builder.level == "orchestration" and calls and not asks:
+        condition = tasks.read_predicate(reader, call)
+        mistakes = len(builder.diagnostics)
         with builder.into([]) as body:
             reader.statements.read(node.body)
         launches = [stmt for stmt in body if isinstance(stmt, CallStmt)]
+        if not launches and len(builder.diagnostics) > mistakes:
+            raise Refused
         if len(launches) != 1:
             builder.fail(
                 "value",
@@ -140,6 +170,13 @@ def _spmd(reader: Reader, node: ast.With, call: ast.Call) -> None:
                 "open one pl.spmd per kernel",
             )
         launches[0].blocks = blocks
-        builder.block.extend(body)
+        builder.block.extend(tasks.predicated(builder, body, condition, node))
         return
+    if not asks:
+        builder.fail(
+            "value",
+            "this pl.spmd does the same in every block: it reads no block index and dispatches no kernel",
+            call,
+            "write for i in pl.spmd(n):, or read pl.get_block_idx(); one block is pl.at(level=pl.Level.CORE_GROUP)",
+        )
     _kernel_scope(reader, node, call, blocks, lambda: reader.statements.read(node.body))

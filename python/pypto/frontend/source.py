@@ -8,6 +8,7 @@ import linecache
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -48,8 +49,16 @@ def read(fn: Callable[..., Any]) -> Source:
     return source
 
 
+def register(fn: Callable[..., Any], source: Source) -> None:
+    """Says what the source of a function is, for functions that are in no file."""
+    _SOURCES[fn] = source
+
+
 def _read(fn: Callable[..., Any]) -> Source:
     code = fn.__code__
+    quick = _quickly(code, fn.__globals__)
+    if quick is not None:
+        return quick
     place = Loc(code.co_filename, code.co_firstlineno, 0)
     try:
         lines, first = inspect.getsourcelines(fn)
@@ -67,6 +76,31 @@ def _read(fn: Callable[..., Any]) -> Source:
     return from_text("".join(lines), code.co_filename, first)
 
 
+def _quickly(code: CodeType, module: dict[str, Any]) -> Source | None:
+    """The source, where the lines that the bytecode names say how far it goes.
+
+    `inspect` finds the end of a function by tokenizing it, which takes five times as long as parsing it.
+    """
+    linecache.checkcache(code.co_filename)
+    lines = linecache.getlines(code.co_filename, module)
+    first = code.co_firstlineno
+    last = max((line for _, _, line in code.co_lines() if line is not None), default=first)
+    if not 1 <= first <= last <= len(lines):
+        return None
+    margin = _indentation(lines[first - 1])
+    # The last statement may go on, or be a constant that has no bytecode.
+    while last < len(lines) and (not lines[last].strip() or _indentation(lines[last]) > margin):
+        last += 1
+    try:
+        return from_text("".join(lines[first - 1 : last]), code.co_filename, first)
+    except SyntaxError:
+        return None
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip(" \t"))
+
+
 def from_text(text: str, file: str, first: int) -> Source:
     """The single function definition in `text`, which starts at line `first` of `file`."""
     if len(text) > MAX_SOURCE:
@@ -76,6 +110,7 @@ def from_text(text: str, file: str, first: int) -> Source:
                     "syntax",
                     f"this function has {len(text)} characters of source; at most {MAX_SOURCE} are read",
                     Loc(file, first, 0),
+                    "split it into functions decorated with @pl.jit.inline",
                 )
             ]
         )
@@ -89,7 +124,16 @@ def from_text(text: str, file: str, first: int) -> Source:
     body: list[ast.stmt] = module.body[0].body if indented else module.body  # type: ignore[attr-defined]
     node = body[0]
     if not isinstance(node, ast.FunctionDef):
-        raise error_for([Diagnostic("syntax", "expected a function definition (`def`)", Loc(file, first, 0))])
+        raise error_for(
+            [
+                Diagnostic(
+                    "syntax",
+                    "expected a function definition (`def`)",
+                    Loc(file, first, 0),
+                    "decorate a function written with def, not a lambda or a class",
+                )
+            ]
+        )
     return Source(file, first - (2 if indented else 1), textwrap.dedent(text), node)
 
 
@@ -97,6 +141,22 @@ def _syntax_error(error: Exception, text: str, file: str, first: int) -> Excepti
     if isinstance(error, SyntaxError):
         line = (error.lineno or 1) + first - (2 if text[:1] in (" ", "\t") else 1)
         return error_for(
-            [Diagnostic("syntax", error.msg or "invalid syntax", Loc(file, line, max(0, (error.offset or 1) - 1)))]
+            [
+                Diagnostic(
+                    "syntax",
+                    error.msg or "invalid syntax",
+                    Loc(file, line, max(0, (error.offset or 1) - 1)),
+                    "correct the Python syntax",
+                )
+            ]
         )
-    return error_for([Diagnostic("syntax", "this function nests too deeply to be read", Loc(file, first, 0))])
+    return error_for(
+        [
+            Diagnostic(
+                "syntax",
+                "this function nests too deeply to be read",
+                Loc(file, first, 0),
+                "split it into functions decorated with @pl.jit.inline",
+            )
+        ]
+    )

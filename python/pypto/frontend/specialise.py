@@ -12,17 +12,18 @@ from pypto.frontend.functions import build
 from pypto.frontend.library import Library
 from pypto.frontend.namespace import Captures, Namespace
 from pypto.frontend.plan import ABSENT, Plan, plan_of
-from pypto.frontend.programs import raise_mistakes, wrap_kernel_entry
+from pypto.frontend.programs import raise_mistakes
 from pypto.frontend.signature import resolve
 from pypto.ir.exprs import Const, Expr, ScalarVar, cast, literal
 from pypto.ir.nodes import Program, Var
+from pypto.ir.passes import wrap_kernel_entry
 from pypto.ir.types import TensorType
 from pypto.language.annotations import RUNTIME, DynVar
 from pypto.language.dtypes import BOOL, FP32, INDEX, DataType
 from pypto.language.enums import FunctionType
 from pypto.language.jit import JITFunction
 
-_CONFIG_FIELDS = ("platform", "strategy", "memory_planner", "strict_memory", "dump_passes", "distributed_config")
+_CONFIG_FIELDS = ("platform", "strategy", "memory_planner", "strict_memory", "dump_passes")
 """What of a configuration decides the result of a compilation."""
 
 
@@ -41,14 +42,16 @@ def specialise(
     function: JITFunction, args: tuple[Any, ...], kwargs: dict[str, Any], config: Any
 ) -> tuple[Any, list[Any]]:
     """The compiled program for these arguments, and the arguments in order of the parameters."""
-    plan = plan_of(function)
+    plan = function._plan or plan_of(function)
     given = plan.match(args, kwargs)
-    key = _key(plan, given, config)
-    compiled = _find(function, key)
+    compiled = _find(function, _key(plan, given, config))  # what a result depends on includes the plan
     if compiled is None:
+        plan = plan_of(function)
+        given = plan.match(args, kwargs)
+        key = _key(plan, given, config)
         with _LOCK:  # two threads that need the same program get the very same object
             compiled = _find(function, key) or _compile(function, plan, given, key, config)
-    return compiled, [value for value in given if value is not ABSENT]
+    return compiled, given if len(args) == len(given) else [value for value in given if value is not ABSENT]
 
 
 def lower(function: JITFunction, args: tuple[Any, ...], kwargs: dict[str, Any], config: Any) -> Program:
@@ -65,12 +68,13 @@ def _find(function: JITFunction, key: Any) -> Any:
 
 
 def _compile(function: JITFunction, plan: Plan, given: list[Any], key: Any, config: Any) -> Any:
-    captures = Captures(dict(plan.captures.seen))
+    captures = Captures(plan.captures)
     compiled = ir.compile(
         _build(plan, given, captures),
         output_dir=getattr(config, "save_kernels_dir", None),
         dump_passes=bool(getattr(config, "dump_passes", False)),
         platform=getattr(config, "platform", None),
+        strict_memory=bool(getattr(config, "strict_memory", False)),
     )
     function._cache.setdefault(key, []).append(Entry(captures, compiled))
     return compiled
@@ -78,16 +82,15 @@ def _compile(function: JITFunction, plan: Plan, given: list[Any], key: Any, conf
 
 def _key(plan: Plan, given: list[Any], config: Any) -> tuple[Any, ...]:
     """Equal for arguments that one program serves: shapes without dynamic extents, dtypes, values of scalars."""
-    parts: list[Any] = [] if config is None else [str(getattr(config, field, None)) for field in _CONFIG_FIELDS]
-    for spec, value in zip(plan.specs, given, strict=True):
+    parts: list[Any] = [] if config is None else [getattr(config, name, None) for name in _CONFIG_FIELDS]
+    for axes, value in zip(plan.axes_in_order, given, strict=True):
         shape = getattr(value, "shape", None)
         if shape is None:
-            parts.append((type(value), value) if isinstance(value, (int, float)) else id(value))
-            continue
-        axes = plan.axes.get(spec.name)
-        if axes:
-            shape = tuple(None if axis in axes else dim for axis, dim in enumerate(shape))
-        parts.append((tuple(shape), value.dtype))
+            parts += (type(value), value) if isinstance(value, (int, float)) else (id(value),)
+        elif axes:
+            parts += (tuple([None if axis in axes else dim for axis, dim in enumerate(shape)]), value.dtype)
+        else:
+            parts += (tuple(shape), value.dtype)
     return tuple(parts)
 
 
@@ -110,6 +113,8 @@ def _argument(plan: Plan, spec: ParamSpec, value: Any, baked: dict[str, Const]) 
     where = f"{plan}: parameter {spec.name!r}"
     if spec.kind == "tensor" or (spec.kind == "any" and hasattr(value, "shape")):
         return _tensor(where, spec, value)
+    if spec.kind == "array":
+        raise TypeError(f"{where} is a pl.Array: only @pl.jit.inline functions take arrays")
     if spec.kind == "any" and value is ABSENT:
         raise TypeError(f"{where} has no annotation and no argument; write pl.Tensor or pl.Scalar[dtype]")
     if value is RUNTIME:

@@ -6,12 +6,10 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from pypto.frontend import loops, scalars, scopes, views
+from pypto.frontend import boxes, loops, scalars, scopes, views
 from pypto.frontend.annotations import check_local
 from pypto.frontend.assigned import assigned_names
 from pypto.frontend.builder import Builder, Refused, usable
-from pypto.frontend.rules.base import tile_value
-from pypto.frontend.rules.transfer import write_tile
 from pypto.frontend.values import NONE, POISON, PyValue, Value, Window, describe, is_scalar, same_type
 from pypto.ir.exprs import Const, Expr, ScalarVar, Symbol
 from pypto.ir.nodes import BreakStmt, ContinueStmt, IfStmt, Let, OpStmt, Var
@@ -19,9 +17,6 @@ from pypto.ir.types import TileType, same_box, same_valid
 
 if TYPE_CHECKING:
     from pypto.frontend.reader import Reader
-
-MAX_STATEMENTS: Final = 200_000
-"""Statements of one function after unrolling and inlining. More is a runaway `pl.unroll`."""
 
 _REJECTED: Final[dict[type[ast.stmt], tuple[str, str]]] = {
     ast.FunctionDef: ("a nested function", "define it outside and decorate it with @pl.jit.inline"),
@@ -51,21 +46,18 @@ class Statements:
         for node in body:
             if builder.frame.result is not None:
                 return  # nothing after `return` runs
-            if len(builder.block) > MAX_STATEMENTS:
-                builder.fail(
-                    "value",
-                    f"this function has more than {MAX_STATEMENTS} statements",
-                    node,
-                    "loop with pl.range instead of pl.unroll",
-                )
+            self.reader.library.count(builder, node)
             try:
                 visit = _VISITORS.get(type(node))
                 if visit is None:
-                    what, hint = _REJECTED.get(type(node), (f"`{type(node).__name__}`", ""))
+                    what, hint = _REJECTED.get(
+                        type(node), (f"`{type(node).__name__}`", "write assignments, branches, loops and scopes")
+                    )
                     builder.fail("syntax", f"{what} is not part of the kernel language", node, hint)
                 visit(self, node)
             except Refused:
-                for name in assigned_names([node]):
+                self.reader.library.refused = True
+                for name in assigned_names([node], boxes=False):
                     builder.bind(name, POISON)
                 if isinstance(node, ast.Return):
                     builder.frame.result = POISON
@@ -105,15 +97,17 @@ class Statements:
             self.assign_name(target.id, value, node)
         elif isinstance(target, (ast.Tuple, ast.List)):
             if not isinstance(value, tuple):
-                builder.fail("type", f"cannot unpack {describe(value)}", node)
+                builder.fail("type", f"cannot unpack {describe(value)}", node, "give it one name")
             if len(value) != len(target.elts):
-                builder.fail("value", f"{len(target.elts)} names for {len(value)} values", target)
+                builder.fail(
+                    "value", f"{len(target.elts)} names for {len(value)} values", target, "give one name to each value"
+                )
             # The right side is complete before any name changes: `a, b = b, a` swaps.
             kept = [builder.detach(item, node) for item in value]
             for item, part in zip(target.elts, kept, strict=True):
                 self.assign(item, part, node)
         elif isinstance(target, ast.Subscript):
-            self._write_box(target, value, node)
+            boxes.write(self.reader, target, value, node)
         else:
             builder.fail(
                 "syntax",
@@ -135,7 +129,12 @@ class Statements:
         if isinstance(value, Var):
             value = self._settle(name, value)
         elif value == NONE and isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-            builder.fail("type", f"{ast.unparse(node.value.func)}(...) has no result", node.value)
+            builder.fail(
+                "type",
+                f"{ast.unparse(node.value.func)}(...) has no result",
+                node.value,
+                "call it as a statement; what it writes has a name already",
+            )
         builder.bind(name, value)
 
     def _keep_type(self, name: str, value: Value, node: ast.stmt) -> None:
@@ -144,6 +143,8 @@ class Statements:
         Blocks side by side may use one name for different things: that is common, and never ambiguous.
         """
         builder = self.builder
+        builder.frame.seen[name] = value
+        builder.frame.lanes.discard(name)
         where, builder.frame.where[name] = builder.frame.where.get(name), builder.block
         old = builder.frame.names.get(name)
         if old is None or (where is not builder.block and name not in builder.homes) or same_type(old, value):
@@ -181,67 +182,15 @@ class Statements:
             builder.bind(name, home)
             return
         if isinstance(value, (Const, Symbol)) or (isinstance(value, ScalarVar) and not value.mutable):
+            last = builder.block[-1] if builder.block else None
+            if isinstance(last, OpStmt) and last.out is value:
+                value.name = name  # an element that was just read: it has no name yet
             builder.bind(name, value)
             return
         variable = builder.let(value, node, name)
         assert isinstance(variable, ScalarVar)
         variable.name = name
         builder.bind(name, variable)
-
-    def _write_box(self, target: ast.Subscript, value: Value, node: ast.stmt) -> None:
-        builder, expressions = self.builder, self.reader.expressions
-        if not isinstance(target.value, ast.Name):
-            builder.fail(
-                "syntax", "only a named tensor can be written through a subscript", target, "give the view a name first"
-            )
-        owner = usable(builder, expressions.value(target.value))
-        if not isinstance(owner, Var):
-            builder.fail("type", f"{describe(owner)} cannot be written through a subscript", target)
-        box = views.read_box(expressions, owner, target)
-        if box.is_element:
-            builder.fail(
-                "type",
-                "a single element is not written by assignment",
-                node,
-                f"write pl.write({owner.name}, [{ast.unparse(target.slice)}], value)",
-            )
-        if isinstance(owner.type, TileType):
-            builder.fail(
-                "unsupported",
-                "writing a part of an on-chip value is not supported yet",
-                node,
-                "write to device memory: out[a:b, c:d] = x",
-            )
-        if builder.level != "kernel":
-            builder.fail(
-                "type",
-                "misplaced tensor operation: this writes device memory, and this is orchestration code",
-                node,
-                "put it into a kernel: `with pl.at(level=pl.Level.CORE_GROUP):` around it",
-            )
-        tile = tile_value(builder, value, node, "the written value")
-        extents = tuple(box.extents[axis] for axis in box.keep)
-        shape = tile.tile.shape
-        lifted = (
-            (1,) * (len(extents) - len(shape)) + shape
-            if len(shape) <= len(extents)
-            else shape[len(shape) - len(extents) :]
-        )
-        for extent, have in zip(extents, lifted, strict=True):
-            if isinstance(extent, int) and extent != have:
-                builder.fail(
-                    "type",
-                    f"a value of shape {list(shape)} is written to a box of shape {_extents(extents)}",
-                    node,
-                    "the shapes must be equal",
-                )
-        offsets = tuple(box.offsets[axis] for axis in box.keep)
-        if len(box.keep) == len(owner.type.shape):
-            write_tile(builder, tile, owner, offsets, node, "this assignment")
-        else:
-            zero = tuple(Const(0, offset.dtype) for offset in offsets)
-            window = Window(owner, box.offsets, box.extents, box.extents, box.keep)
-            write_tile(builder, tile, window, zero, node, "this assignment")
 
     # Control flow.
 
@@ -270,7 +219,9 @@ class Statements:
         builder, regions = self.builder, self.reader.regions
         word = "break" if isinstance(node, ast.Break) else "continue"
         if not regions.loops:
-            builder.fail("syntax", f"`{word}` outside a loop", node)
+            builder.fail(
+                "syntax", f"`{word}` outside a loop", node, "leave it out, or put it into a pl.range or while loop"
+            )
         if regions.loops[-1].level != builder.level:
             builder.fail(
                 "syntax", f"`{word}` out of a scope", node, "decide outside the scope, on a value that it computed"
@@ -289,6 +240,7 @@ class Statements:
                 "return once, at the end",
             )
         value: Value = PyValue(None) if node.value is None else self.reader.expressions.value(node.value)
+        builder.frame.returned = node
         builder.frame.result = usable(builder, value)
 
     def _expression(self, node: ast.Expr) -> None:
@@ -298,10 +250,6 @@ class Statements:
 
     def _pass(self, node: ast.Pass) -> None:
         """Nothing."""
-
-
-def _extents(extents: tuple[Any, ...]) -> str:
-    return "[" + ", ".join(str(extent) if isinstance(extent, int) else "?" for extent in extents) + "]"
 
 
 _VISITORS: Final[dict[type[ast.stmt], Callable[[Statements, Any], None]]] = {

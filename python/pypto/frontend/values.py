@@ -12,6 +12,7 @@ from pypto.ir.exprs import Const, Dim, Expr, ScalarOp, ScalarVar, Symbol
 from pypto.ir.nodes import Var
 from pypto.ir.types import same_extents
 from pypto.language.annotations import TaskId
+from pypto.language.dtypes import DataType
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +49,24 @@ class BoundMethod:
     name: str
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ArrayValue:
+    """`pl.array.create(n, dtype)`. Task ids need no memory, so an array of them has no variable."""
+
+    extent: int
+    dtype: DataType
+    var: Var | None
+
+
 class Poison:
     """The value of a name whose assignment was refused. Using it reports nothing again."""
+
+
+class Ambiguous(Poison):
+    """A name that means different things on different paths. `text` says so where it is used."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
 
 
 POISON = Poison()
@@ -59,7 +76,7 @@ TASK_ID = PyValue(TaskId())
 
 SCALARS = (Const, Symbol, ScalarVar, ScalarOp)
 
-Value: TypeAlias = Expr | Var | Window | PyValue | BoundMethod | Poison | tuple[Any, ...]
+Value: TypeAlias = Expr | Var | Window | PyValue | BoundMethod | ArrayValue | Poison | tuple[Any, ...]
 
 
 def is_scalar(value: Value | None) -> TypeGuard[Expr]:
@@ -94,8 +111,14 @@ def describe(value: Value) -> str:
         return f"a {value.dtype} scalar"
     if isinstance(value, tuple):
         return f"a tuple of {len(value)}"
+    if isinstance(value, ArrayValue):
+        return f"an array of {value.extent} {value.dtype}"
     if isinstance(value, PyValue):
         return (
-            "None" if value.obj is None else f"{type(value.obj).__name__} {getattr(value.obj, '__name__', value.obj)!r}"
+            "None"
+            if value.obj is None
+            else "a task id"
+            if isinstance(value.obj, TaskId)
+            else f"{type(value.obj).__name__} {getattr(value.obj, '__name__', value.obj)!r}"
         )
     return "an unknown value"

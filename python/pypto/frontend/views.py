@@ -10,7 +10,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pypto.frontend import scalars
+from pypto.frontend import scalars, windows
 from pypto.frontend.builder import Builder, usable
 from pypto.frontend.values import Value, Window, describe
 from pypto.ir.exprs import Const, Dim, Expr, ScalarVar, binary, difference, index, of_dim, same
@@ -42,7 +42,12 @@ def read_box(expressions: Expressions, owner: Var, node: ast.Subscript) -> Box:
     items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     shape = owner.type.shape
     if len(items) > len(shape):
-        builder.fail("value", f"{len(items)} indices for {describe(owner)}, which has {len(shape)} axes", node)
+        builder.fail(
+            "value",
+            f"{len(items)} indices for {describe(owner)}, which has {len(shape)} axes",
+            node,
+            f"give at most {len(shape)} indices; missing trailing axes are taken whole",
+        )
     offsets: list[Expr] = []
     extents: list[Dim] = []
     keep: list[int] = []
@@ -72,7 +77,9 @@ def _index(expressions: Expressions, item: ast.expr, dim: Dim) -> Expr:
                 "value", "negative indices are not part of the kernel language", item, "count from the start: x[n - 1]"
             )
         if isinstance(dim, int) and offset.value >= dim:
-            builder.fail("value", f"index {offset.value} is outside an axis of {dim}", item)
+            builder.fail(
+                "value", f"index {offset.value} is outside an axis of {dim}", item, f"indices are 0 to {dim - 1}"
+            )
     return offset
 
 
@@ -102,26 +109,26 @@ def _range(expressions: Expressions, item: ast.Slice | None, dim: Dim) -> tuple[
             builder.fail("value", f"the {what} of a slice is negative", item, "count from the start")
     extent = difference(stop, start)
     if isinstance(extent, int) and extent <= 0:
-        builder.fail("value", f"this slice is empty: from {ast.unparse(item)!r} follow {extent} elements", item)
+        builder.fail(
+            "value",
+            f"this slice is empty: from {ast.unparse(item)!r} follow {extent} elements",
+            item,
+            "the end of a slice is above its start: x[a:b] with a < b",
+        )
     return start, extent if isinstance(extent, int) else builder.dim(extent, item)
 
 
 def subscript(expressions: Expressions, owner: Var, node: ast.Subscript) -> Value:
-    """`owner[...]` as a value."""
+    """`tensor[...]` as a value: one element, a view, or in a kernel a window."""
     builder = expressions.builder
     box = read_box(expressions, owner, node)
     if box.is_element:
         return read_element(builder, owner, box.offsets, node)
-    if isinstance(owner.type, TileType):
-        builder.fail(
-            "unsupported",
-            "a slice of a tile is not supported yet",
-            node,
-            "load the part that you need: pl.load(x, offsets, shapes)",
-        )
-    check_box(builder, owner, box.offsets, box.extents, node)
-    window = Window(owner, box.offsets, box.extents, box.extents, box.keep)
-    return window if builder.level == "kernel" else view_of(builder, window, node)
+    window = windows.subwindow(builder, owner, box.offsets, box.extents, box.extents, box.keep, node)
+    if builder.level != "kernel":
+        return view_of(builder, window, node)  # it may reach past its tensor: only what is accessed must exist
+    check_box(builder, owner, box.offsets, window.valid, node)
+    return window
 
 
 def read_element(builder: Builder, owner: Var, offsets: tuple[Expr, ...], node: ast.AST) -> Expr:
@@ -157,9 +164,11 @@ def view_of(builder: Builder, window: Window, node: ast.AST) -> Var:
         at_origin
         and len(window.keep) == len(base.type.shape)
         and all(same(a, b) for a, b in zip(window.extents, base.type.shape, strict=True))
+        and all(same(a, b) for a, b in zip(window.valid, base.type.valid, strict=True))
     ):
         return base
-    type = TensorType(window.shape, base.type.dtype)
+    valid = tuple(window.valid[axis] for axis in window.keep)
+    type = TensorType(window.shape, base.type.dtype, partial=None if valid == window.shape else valid)
     return builder.op("slice", type, (base, window.offsets, window.extents), node, {"keep": window.keep}, base.name)
 
 
@@ -196,8 +205,8 @@ def in_memory(builder: Builder, tile: Var, node: ast.AST) -> Var:
 
 def whole(tensor: Var) -> Window:
     """A tensor as the box that covers it."""
-    shape = tensor.type.shape
-    return Window(tensor, tuple(index(0) for _ in shape), shape, shape, tuple(range(len(shape))))
+    shape, valid = tensor.type.shape, tensor.type.valid
+    return Window(tensor, tuple(index(0) for _ in shape), shape, valid, tuple(range(len(shape))))
 
 
 def load_whole(builder: Builder, tensor: Var, node: ast.AST) -> Var:

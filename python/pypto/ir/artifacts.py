@@ -8,10 +8,13 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
+from pypto import failures
 from pypto.language import dtypes
 
 SIDECAR: Final = "compiled_meta.json"
 PROGRAM: Final = "program.json"
+ENTRIES: Final = "entries.json"
+DISTRIBUTED: Final = "distributed_meta.json"
 SCHEMA: Final = 1
 
 _FIELDS: Final = {"name": str, "direction": str, "shape": list, "dtype": str}
@@ -22,11 +25,18 @@ def write_json(path: Path, value: Any) -> None:
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:
         with os.fdopen(handle, "w") as file:
-            json.dump(value, file, separators=(",", ":"))
+            file.write(json.dumps(value, separators=(",", ":")))  # json.dump takes the slow, pure Python way
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def remove_other_kinds(directory: Path, kind: str) -> None:
+    """Removes what says that a directory holds another kind of program than the one that is compiled into it."""
+    for other in (SIDECAR, ENTRIES, DISTRIBUTED):
+        if other != kind:
+            (directory / other).unlink(missing_ok=True)
 
 
 def read_sidecar(directory: Path) -> dict[str, Any]:
@@ -38,7 +48,7 @@ def read_sidecar(directory: Path) -> dict[str, Any]:
     """
     path = directory / SIDECAR
     if not path.is_file():
-        raise FileNotFoundError(
+        raise failures.ARTIFACT_MISSING(
             f"{path} does not exist: {directory} holds no compiled program. "
             "Compile one into it with ir.compile(program, output_dir=...)"
         )
@@ -68,11 +78,25 @@ def read_sidecar(directory: Path) -> dict[str, Any]:
     return meta
 
 
+def read_entries(directory: Path) -> list[str]:
+    """Names of the entries of a program that has several (each a directory below); empty for all others."""
+    path = directory / ENTRIES
+    if not path.is_file():
+        return []
+    try:
+        names = json.loads(path.read_text())
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise _malformed(path, f"is not JSON ({error})") from None
+    if not isinstance(names, list) or not all(isinstance(name, str) and name.isidentifier() for name in names):
+        raise _malformed(path, "is no list of names")
+    return names
+
+
 def read_program(directory: Path) -> dict[str, Any]:
     """The core program of a compiled directory."""
     path = directory / PROGRAM
     if not path.is_file():
-        raise FileNotFoundError(
+        raise failures.ARTIFACT_MISSING(
             f"{path} does not exist, the directory is incomplete. Recompile with ir.compile(program, output_dir=...)"
         )
     try:
@@ -84,5 +108,7 @@ def read_program(directory: Path) -> dict[str, Any]:
     return program
 
 
-def _malformed(path: Path, what: str) -> ValueError:
-    return ValueError(f"{path} {what}. Recompile with ir.compile(program, output_dir={str(path.parent)!r})")
+def _malformed(path: Path, what: str) -> Exception:
+    return failures.ARTIFACT_MALFORMED(
+        f"{path} {what}. Recompile with ir.compile(program, output_dir={str(path.parent)!r})"
+    )

@@ -8,14 +8,17 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pypto.ir import artifacts
-from pypto.ir.compiled_program import CompiledProgram, Metadata
+from pypto import environment, failures
+from pypto.ir import artifacts, kernel_config
+from pypto.ir.compiled_program import CompiledProgram
+from pypto.ir.diagnostics import error_for
 from pypto.ir.lower import lower
 from pypto.ir.nodes import Program
-from pypto.ir.param_info import ParamDirection, ParamInfo
-from pypto.ir.pass_manager import OptimizationStrategy, VerificationLevel
-from pypto.ir.passes import check_outputs, outline
+from pypto.ir.param_info import Metadata, ParamDirection, ParamInfo
+from pypto.ir.pass_manager import OptimizationStrategy, RuntimeKind, VerificationLevel
+from pypto.ir.passes import check_on_chip, check_outputs, outline, split_phases, wrap_kernel_entry
 from pypto.ir.platforms import BackendType, backend_of, simulator_of
+from pypto.ir.run_script import write_run_script
 from pypto.ir.verifier import verify
 from pypto.language.dtypes import DataType
 
@@ -41,31 +44,80 @@ def compile(
     emit_source_loc: bool | None = None,
     dump_ptoas_passes: bool = False,
     runtime: Any = None,
+    strict_memory: bool = False,
 ) -> CompiledProgram:
     """Compiles a `@pl.program` (or a `@pl.jit` function whose annotations are complete) for a platform.
 
     `platform` picks the backend and is checked (`ValueError`); without it the simulated chip of `backend_type` is
     meant. `output_dir` defaults to a fresh directory below `PYPTO_PROG_BUILD_DIR` or `./build_output`. The arguments
     that steer code generation for the real chip are accepted and have nothing to steer on the simulated one;
-    `VerificationLevel.NONE` skips the check of the IR.
+    `VerificationLevel.NONE` skips the check of the IR. A program with several entries gives a compiled program of which
+    `compiled["name"]` is one entry. `runtime` is the kind of runtime to build for (a `RuntimeKind` or its value). A
+    kernel that keeps more on chip than the real chip has room for is warned of in the log `pypto.ir` (level INFO), with
+    `strict_memory` it is refused; `report/perf_hints.log` lists such kernels.
     """
+    kind = _runtime_kind(runtime)
     if isinstance(program, Program):
         ir = program
     elif callable(getattr(program, "lower", None)):
         ir = program.lower()
     else:
-        raise TypeError(f"ir.compile takes a @pl.program class or a @pl.jit function, got {program!r}")
+        raise failures.NOT_A_PROGRAM(f"ir.compile takes a @pl.program class or a @pl.jit function, got {program!r}")
     if platform is None:
         platform = simulator_of(backend_type)
     backend = backend_of(platform)
-    if verification_level is not VerificationLevel.NONE:
+    for function in ir.functions.values():
+        if "unsupported" in function.attrs:
+            raise error_for([function.attrs["unsupported"]])
+    if verification_level is None:
+        verification_level = environment.choice("PYPTO_VERIFY_LEVEL", VerificationLevel.__members__)
+    if verification_level not in (VerificationLevel.NONE, VerificationLevel.NONE.name):
         verify(ir)
+    hints = check_on_chip(outline(ir), strict_memory)
+    directory = _directory(output_dir, ir.name)
+    _report(directory, hints)
+    programs = ir.entries()
+    if len(programs) < 2:
+        artifacts.remove_other_kinds(directory, artifacts.SIDECAR)
+        return _compile_entry(ir, directory, platform, backend, dump_passes, kind)
+    entries: dict[str, CompiledProgram] = {}
+    for program in programs:
+        wrap_kernel_entry(program)
+        place = directory / program.name
+        place.mkdir(exist_ok=True)
+        entries[program.name] = _compile_entry(program, place, platform, backend, dump_passes, kind)
+    artifacts.remove_other_kinds(directory, artifacts.ENTRIES)
+    artifacts.write_json(directory / artifacts.ENTRIES, list(entries))
+    return CompiledProgram(ir, directory, backend_type=backend, platform=platform, entries=entries, runtime=kind)
+
+
+def _report(directory: Path, hints: list[str]) -> None:
+    report = directory / "report"
+    report.mkdir(exist_ok=True)
+    (report / "perf_hints.log").write_text("\n".join([*hints, ""]))
+
+
+def _runtime_kind(runtime: object) -> str:
+    """The kind of runtime by its value; the usual one for `None`."""
+    if runtime is None:
+        return RuntimeKind.TENSORMAP_AND_RINGBUFFER.value
+    try:
+        return RuntimeKind(runtime).value
+    except ValueError:
+        known = ", ".join(repr(kind.value) for kind in RuntimeKind)
+        raise failures.SETTING_VALUE(f"runtime must be a RuntimeKind or one of {known}, got {runtime!r}") from None
+
+
+def _compile_entry(
+    ir: Program, directory: Path, platform: str, backend: BackendType, dump: bool, runtime: str
+) -> CompiledProgram:
     check_outputs(ir.entry)
     core = lower(ir)
-    directory = _directory(output_dir, ir.name)
     metadata = _metadata(core, len(ir.entry.returns))
-    compiled = CompiledProgram(ir, directory, backend_type=backend, platform=platform, core=core, metadata=metadata)
-    _write(compiled, ir, core, metadata, dump_passes)
+    compiled = CompiledProgram(
+        ir, directory, backend_type=backend, platform=platform, core=core, metadata=metadata, runtime=runtime
+    )
+    _write(compiled, ir, core, metadata, dump)
     return compiled
 
 
@@ -110,6 +162,9 @@ def _metadata(core: dict[str, Any], returns: int) -> Metadata:
 def _write(compiled: CompiledProgram, ir: Program, core: dict[str, Any], metadata: Metadata, dump_passes: bool) -> None:
     directory = compiled.output_dir
     artifacts.write_json(directory / artifacts.PROGRAM, core)
+    kernel_config.write(directory, core, compiled.runtime_name)
+    if environment.flag("PYPTO_EMIT_DEBUG_RUNNER", True):
+        write_run_script(directory)
     artifacts.write_json(
         directory / artifacts.SIDECAR,
         {
@@ -133,3 +188,4 @@ def _write(compiled: CompiledProgram, ir: Program, core: dict[str, Any], metadat
         dumps.mkdir(exist_ok=True)
         (dumps / "00_after_Frontend.py").write_text(ir.as_python())
         (dumps / "01_after_Outline.py").write_text(outline(ir).as_python())
+        (dumps / "02_after_Phases.py").write_text(split_phases(outline(ir)).as_python())

@@ -5,14 +5,14 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pypto.ir import artifacts
+from pypto import failures
+from pypto.ir import artifacts, kernel_config
 from pypto.ir.nodes import Program
-from pypto.ir.param_info import ParamDirection, ParamInfo
+from pypto.ir.param_info import Metadata, ParamDirection, ParamInfo, metadata_of
 from pypto.ir.pass_manager import RuntimeKind
 from pypto.ir.platforms import BackendType, backend_of, simulator_of
 from pypto.language.dtypes import DataType
@@ -20,18 +20,11 @@ from pypto.language.dtypes import DataType
 Dispatch = Callable[["CompiledProgram", tuple[Any, ...], Any], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Metadata:
-    """What a launch needs to know about the parameters, in order."""
-
-    params: tuple[ParamInfo, ...]
-    num_return_types: int
-
-
 class CompiledProgram:
     """A program that a worker can register and launch.
 
-    It is path-like: `str()` and `os.fspath()` give its directory, and it equals a path to it.
+    It is path-like: `str()` and `os.fspath()` give its directory, and it equals a path to it. A program with several
+    entries is a container of programs: `compiled["name"]` or `compiled.name` is one of them.
     """
 
     _dispatch: ClassVar[Dispatch | None] = None
@@ -45,13 +38,17 @@ class CompiledProgram:
         platform: str | None = None,
         core: dict[str, Any] | None = None,
         metadata: Metadata | None = None,
+        entries: dict[str, CompiledProgram] | None = None,
+        runtime: str = RuntimeKind.TENSORMAP_AND_RINGBUFFER.value,
     ) -> None:
+        self._entries = entries
         self._program = program
         self._output_dir = Path(output_dir).resolve()
         self._backend_type = backend_type
         self._platform = simulator_of(backend_type) if platform is None else platform
         self._core = core
         self._metadata = metadata
+        self._runtime = runtime
 
     @property
     def output_dir(self) -> Path:
@@ -76,12 +73,33 @@ class CompiledProgram:
     @property
     def runtime_name(self) -> str:
         """The kind of runtime that it was built for."""
-        return RuntimeKind.TENSORMAP_AND_RINGBUFFER.value
+        return self._runtime
+
+    @cached_property
+    def runtime_config(self) -> dict[str, Any]:
+        """How it was built: `runtime`, and `aicpu_thread_num`, a label on the simulated chip. Read from its directory.
+
+        Raises:
+            FileNotFoundError: The directory has no `kernel_config.py`.
+            ValueError: That file is malformed.
+        """
+        self._single()
+        return kernel_config.read(self._output_dir)
+
+    @property
+    def chip_callable(self) -> Any:
+        """The verified program as a worker registers it, made the first time."""
+        return _runtime("programs").core_program(self)
 
     @cached_property
     def name(self) -> str:
         """The name of the entry."""
-        return str(self.core_program()["name"])
+        return self._output_dir.name if self._entries is not None else str(self.core_program()["name"])
+
+    @property
+    def params(self) -> tuple[ParamInfo, ...]:
+        """The parameters, in order."""
+        return self._get_metadata().params
 
     @cached_property
     def param_names(self) -> list[str]:
@@ -105,15 +123,24 @@ class CompiledProgram:
     @property
     def orchestration_names(self) -> list[str]:
         """Names of the entries."""
-        return [self.name]
+        return [self.name] if self._entries is None else list(self._entries)
+
+    def _single(self) -> None:
+        if self._entries is not None:
+            names = ", ".join(map(repr, self._entries))
+            raise failures.SEVERAL_ENTRIES(
+                f"{self!r} has several entries: {names}; choose one: compiled[{next(iter(self._entries))!r}]"
+            )
 
     def _get_metadata(self) -> Metadata:
+        self._single()
         if self._metadata is None:
-            self._metadata = _metadata_of(artifacts.read_sidecar(self._output_dir))
+            self._metadata = metadata_of(artifacts.read_sidecar(self._output_dir))
         return self._metadata
 
     def core_program(self) -> dict[str, Any]:
         """The program as the device's core takes it: dicts, lists, numbers and strings. Not to be changed."""
+        self._single()
         if self._core is None:
             self._core = artifacts.read_program(self._output_dir)
         return self._core
@@ -124,17 +151,67 @@ class CompiledProgram:
         With all parameters, outputs are written in place and the result is `None`; with the inputs only, outputs are
         allocated and returned. Where it runs and what it raises: `pypto.runtime.dispatch`.
         """
-        # This package knows no runtime: the first call finds it by name, unless a dispatcher was set.
         dispatch = CompiledProgram._dispatch
         if dispatch is None:
-            dispatch = importlib.import_module("pypto.runtime.dispatch").dispatch
+            dispatch = _runtime("dispatch").dispatch
             CompiledProgram._dispatch = staticmethod(dispatch)
         return dispatch(self, args, config)
 
+    def build_orch_args(self, *args: Any, worker: Any = None) -> tuple[Any, list[Any], bool]:
+        """Checks arguments as a launch on `worker` would.
+
+        Returns:
+            The arguments as the device takes them; all arguments in order of the parameters, with outputs that were
+            left out; and whether outputs were left out.
+
+        Raises:
+            What a launch raises for its arguments; `TypeError` without a worker.
+        """
+        built: tuple[Any, list[Any], bool] = _runtime("call_args").build_orch_args(self, args, worker)
+        return built
+
+    def build_call_config(
+        self,
+        config: Any = None,
+        *,
+        aicpu_thread_num: int | None = None,
+        dfx_dir: str | os.PathLike[str] | None = None,
+    ) -> Any:
+        """The settings of a launch: a keyword goes before `config`, and that before `runtime_config`."""
+        return _runtime("call_args").build_call_config(self, config, aicpu_thread_num, dfx_dir)
+
+    def validate_ir(self, tensors: Any, expected: Any, *, rtol: float = 5e-2, atol: float = 5e-2) -> None:
+        """Runs the program as it was after each pass, and compares the outputs.
+
+        Args:
+            tensors: One argument for each parameter: in order, or by name.
+            expected: Expected outputs: by name, or in order of the tensors that the program writes.
+            rtol: Relative tolerance.
+            atol: Absolute tolerance.
+
+        Raises:
+            FileNotFoundError: The program was compiled without `dump_passes`.
+            AssertionError: The outputs of a pass differ; the text names the pass.
+        """
+        _runtime("ir_validation").validate_ir(self, tensors, expected, rtol=rtol, atol=atol)
+
+    def __getattr__(self, name: str) -> CompiledProgram:
+        # Only for names that are no attribute of a program.
+        entries = self.__dict__.get("_entries")
+        if entries is not None and name in entries:
+            entry: CompiledProgram = entries[name]
+            return entry
+        known = f"; its entries are {', '.join(entries)}" if entries else ""
+        raise AttributeError(f"CompiledProgram has no attribute {name!r}{known}")
+
     def __getitem__(self, name: str) -> CompiledProgram:
-        if name == self.name:
+        if self._entries is not None and name in self._entries:
+            return self._entries[name]
+        if self._entries is None and name == self.name:
             return self
-        raise KeyError(f"{name!r} is no entry of this program; it has {', '.join(self.orchestration_names)}")
+        raise failures.NO_SUCH_ENTRY(
+            f"{name!r} is no entry of this program; it has {', '.join(self.orchestration_names)}"
+        )
 
     @classmethod
     def from_dir(
@@ -147,16 +224,28 @@ class CompiledProgram:
             ValueError: A file is malformed. Both texts name it.
         """
         directory = Path(output_dir)
+        names = artifacts.read_entries(directory)
+        if names:
+            entries = {
+                name: cls.from_dir(directory / name, platform=platform, backend_type=backend_type) for name in names
+            }
+            first = entries[names[0]]
+            return cls(None, directory, backend_type=first.backend_type, platform=first.platform, entries=entries)
         meta = artifacts.read_sidecar(directory)
         core = artifacts.read_program(directory)
+        runtime = kernel_config.read(directory)["runtime"]
         chosen = meta["platform"] if platform is None else platform
         backend = backend_of(chosen) if backend_type is None else backend_type
-        return cls(None, directory, backend_type=backend, platform=chosen, core=core, metadata=_metadata_of(meta))
+        metadata = metadata_of(meta)
+        return cls(
+            None, directory, backend_type=backend, platform=chosen, core=core, metadata=metadata, runtime=runtime
+        )
 
     def load(self) -> CompiledProgram:
         """Makes sure that everything is in memory; returns itself."""
-        self._get_metadata()
-        self.core_program()
+        for program in [self] if self._entries is None else self._entries.values():
+            program._get_metadata()
+            _ = program.chip_callable, program.runtime_config
         return self
 
     def __fspath__(self) -> str:
@@ -177,17 +266,9 @@ class CompiledProgram:
         return hash(str(self._output_dir))
 
 
-def _metadata_of(meta: dict[str, Any]) -> Metadata:
-    params = tuple(
-        ParamInfo(
-            param["name"],
-            ParamDirection[param["direction"]],
-            None if param["shape"] is None else tuple(param["shape"]),
-            DataType.from_name(param["dtype"]),
-        )
-        for param in meta["params"]
-    )
-    return Metadata(params, meta["num_return_types"])
+def _runtime(module: str) -> Any:
+    """A module of the runtime. This package knows none: it is found by name when it is first needed."""
+    return importlib.import_module(f"pypto.runtime.{module}")
 
 
 def _to_torch_dtype(dtype: DataType) -> Any:

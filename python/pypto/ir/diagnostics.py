@@ -26,7 +26,7 @@ NOWHERE = Loc("", 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One mistake: what is wrong in the language's words, what to write instead, and the call chain that led there.
+    """One mistake: what is wrong in the language's words, `hint` what to write instead, and the calls that led there.
 
     `kind` is `type`, `value`, `syntax`, `codegen` or `unsupported` and decides the exception's class.
     """
@@ -34,7 +34,7 @@ class Diagnostic:
     kind: str
     message: str
     loc: Loc
-    hint: str = ""
+    hint: str
     chain: tuple[tuple[str, Loc], ...] = ()
 
     def render(self) -> str:
@@ -45,8 +45,7 @@ class Diagnostic:
             width = max(1, min(self.loc.end, len(source)) - self.loc.col) if self.loc.end else 1
             lines.append(f"    {source}")
             lines.append(f"    {' ' * self.loc.col}{'^' * width}")
-        if self.hint:
-            lines.append(f"  help: {self.hint}")
+        lines.append(f"  help: {self.hint}")
         for name, loc in reversed(self.chain):
             lines.append(f"  in {name}, called at {loc.file}:{loc.line}:{loc.col + 1}")
         return "\n".join(lines)

@@ -42,7 +42,7 @@ def used(stmt: Stmt) -> Iterator[Name]:
         if isinstance(stmt.out, Var):
             yield from (name for name in leaves(stmt.out) if name is not stmt.out.resolve())
             if stmt.op == "slice":
-                yield from leaves(stmt.out.type.shape)
+                yield from leaves((stmt.out.type.shape, stmt.out.type.valid))
     elif isinstance(stmt, CallStmt):
         yield from leaves((*stmt.args, stmt.blocks))
     elif isinstance(stmt, ForStmt):
@@ -97,11 +97,13 @@ class Effects:
             source = stmt.args[0]
             assert isinstance(source, Var)
             self._roots.setdefault(stmt.out.resolve(), set()).update(self.roots(source))
-        elif stmt.op in ("load", "read") and isinstance(stmt.args[0], Var) and stmt.args[0].is_tensor:
+        elif stmt.op in ("load", "read", "mgather") and isinstance(stmt.args[0], Var) and stmt.args[0].is_tensor:
             self.reads |= self.roots(stmt.args[0])
-        elif stmt.op == "store":
+        elif stmt.op in ("store", "mscatter"):
             assert isinstance(stmt.args[2], Var)
             self.writes |= self.roots(stmt.args[2])
+            if stmt.attrs.get("atomic"):
+                self.reads |= self.roots(stmt.args[2])
         elif stmt.op == "write" and isinstance(stmt.args[0], Var) and stmt.args[0].is_tensor:
             self.writes |= self.roots(stmt.args[0])
 

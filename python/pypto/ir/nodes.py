@@ -191,6 +191,11 @@ class Function:
         return self.kind
 
     @property
+    def requires_runtime_binding(self) -> bool:
+        """Whether its body is `...`, so that a launch must give a Python function for it."""
+        return bool(self.attrs.get("stub"))
+
+    @property
     def return_types(self) -> list[ValueType]:
         """The types of what it returns."""
         return [var.type for var in self.returns]
@@ -204,12 +209,22 @@ class Function:
 
 @dataclass(slots=True)
 class Program:
-    """Functions by name, callers after callees. `entry` is what a launch runs (`None` where it is ambiguous)."""
+    """Functions by name, callers after callees. `entry` is what a launch runs.
+
+    `entry_name` is `None` where the program leaves it open; `entry_names` then lists the candidates.
+    """
 
     name: str
     functions: dict[str, Function]
     entry_name: str | None
     loc: Loc = NOWHERE
+    entry_names: list[str] = field(default_factory=list)
+
+    def entries(self) -> list[Program]:
+        """One program for each function that a launch may run."""
+        if self.entry_name is not None:
+            return [self]
+        return [Program(name, dict(self.functions), name, self.loc) for name in self.entry_names]
 
     def get_function(self, name: str) -> Function | None:
         """The function of this name, or `None`."""

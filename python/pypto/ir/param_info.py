@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from pypto.language.dtypes import DataType
 
@@ -24,3 +25,25 @@ class ParamInfo:
     direction: ParamDirection
     shape: tuple[int, ...] | None
     dtype: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """What a launch needs to know about the parameters, in order."""
+
+    params: tuple[ParamInfo, ...]
+    num_return_types: int
+
+
+def metadata_of(meta: dict[str, Any]) -> Metadata:
+    """What a sidecar says, which was checked when it was read."""
+    params = tuple(
+        ParamInfo(
+            param["name"],
+            ParamDirection[param["direction"]],
+            None if param["shape"] is None else tuple(param["shape"]),
+            DataType.from_name(param["dtype"]),
+        )
+        for param in meta["params"]
+    )
+    return Metadata(params, meta["num_return_types"])

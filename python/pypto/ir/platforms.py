@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
+from pypto import failures
+
 
 class BackendType(Enum):
     """The chip family that a program is compiled for."""
@@ -26,7 +28,7 @@ def backend_of(platform: str) -> BackendType:
     """The backend of a platform; `ValueError` for an unknown one."""
     backend = PLATFORMS.get(platform)
     if backend is None:
-        raise ValueError(
+        raise failures.UNKNOWN_PLATFORM(
             f"unknown platform {platform!r}; known are {', '.join(PLATFORMS)} (the simulated chip is 'a2a3sim')"
         )
     return backend

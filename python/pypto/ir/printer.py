@@ -22,10 +22,11 @@ from pypto.ir.nodes import (
     Var,
     WhileStmt,
 )
+from pypto.ir.passes.copies import scope_copies
+from pypto.ir.print_ops import operation_text
 from pypto.ir.types import TensorType, TileType, ValueType
-from pypto.language.dtypes import BOOL, FP32, INDEX, DataType
-from pypto.language.enums import MemorySpace
-from pypto.language.ops import BY_NAME
+from pypto.language.dtypes import BOOL, FP32, INDEX
+from pypto.language.enums import FunctionType
 
 _INFIX = {
     "add": "+",
@@ -94,7 +95,10 @@ def print_program(program: Program, concise: bool = False) -> str:
     for position, function in enumerate(program.functions.values()):
         if position:
             lines.append("")
-        lines += ["    " + line if line else "" for line in _Printer(function, method=True).lines()]
+        beside = program.entry_name not in (None, function.name) and function.kind is FunctionType.Orchestration
+        # Of several functions of one kind none is the entry; opaque ones are read as what their bodies are.
+        kind = FunctionType.Opaque if beside else function.kind
+        lines += ["    " + line if line else "" for line in _Printer(function, method=True).lines(kind)]
     return "\n".join(lines).lstrip("\n") + "\n"
 
 
@@ -102,7 +106,7 @@ def print_function(function: Function, concise: bool = False) -> str:
     """A function as a `@pl.function`."""
     lines = [] if concise else ["import pypto.language as pl", ""]
     lines += [f'{_identifier(symbol.name)} = pl.dynamic("{_identifier(symbol.name)}")' for symbol in function.symbols]
-    lines += _Printer(function, method=False).lines()
+    lines += _Printer(function, method=False).lines(function.kind)
     return "\n".join(lines) + "\n"
 
 
@@ -160,14 +164,14 @@ class _Printer:
     def _list(self, items: Any) -> str:
         return "[" + ", ".join(self._scalar(item) for item in items) + "]"
 
-    def lines(self) -> list[str]:
+    def lines(self, kind: FunctionType) -> list[str]:
         """The decorated function."""
-        function = self.function
+        function = scope_copies(self.function)
         params = ["self"] if self.method else []
         params += [f"{self._name(param.var)}: {self._annotation(param)}" for param in function.params]
         returns = [self._name(var) for var in function.returns]
         head = [
-            f"@pl.function(type=pl.FunctionType.{function.kind.value})",
+            f"@pl.function(type=pl.FunctionType.{kind.value})",
             f"def {_identifier(function.name)}({', '.join(params)}):",
         ]
         body = self._block(function.body)
@@ -228,8 +232,7 @@ class _Printer:
         return [f"with pl.spmd({self._scalar(stmt.blocks)}):", f"    {call}"]
 
     def _operation(self, stmt: OpStmt) -> str:
-        printer = _PRINTERS.get(stmt.op)
-        call = printer(self, stmt) if printer else self._generic(stmt)
+        call = operation_text(stmt, self._operand)
         return call if stmt.out is None else f"{self._name(stmt.out)} = {call}"
 
     def _operand(self, value: Any) -> str:
@@ -237,111 +240,11 @@ class _Printer:
             return self._name(value)
         return self._list(value) if isinstance(value, tuple) else self._scalar(value)
 
-    def _generic(self, stmt: OpStmt) -> str:
-        form = BY_NAME[stmt.op].forms
-        spelling = (form.get("pl") or form.get("tile") or next(iter(form.values()))).spelling
-        return f"{spelling}({', '.join(self._operand(arg) for arg in stmt.args)})"
-
 
 def _scalar_names(expr: Expr) -> list[Any]:
     if isinstance(expr, (ScalarVar, Symbol)):
         return [expr]
     return [name for arg in expr.args for name in _scalar_names(arg)] if isinstance(expr, ScalarOp) else []
 
-
-def _dtype(dtype: DataType) -> str:
-    return f"pl.{dtype}"
-
-
-def _load(to: _Printer, stmt: OpStmt) -> str:
-    base, offsets, valid = stmt.args
-    box, keep = stmt.attrs["box"], stmt.attrs["keep"]
-    partial = f", valid_shape={to._operand(valid)}" if tuple(valid) != tuple(box) else ""  # type: ignore[arg-type]  # tuples
-    if keep is None:
-        space = stmt.out.tile.space if isinstance(stmt.out, Var) else MemorySpace.Vec
-        target = "" if space is MemorySpace.Vec else f", target_memory=pl.MemorySpace.{space.value}"
-        return f"pl.load({to._operand(base)}, {to._operand(offsets)}, {to._list(box)}{partial}{target})"
-    dropped = [axis for axis in range(len(box)) if axis not in keep]
-    drop = f", drop_dims={dropped}" if dropped else ""
-    text = f"pl.slice({to._operand(base)}, {to._list(box)}, {to._operand(offsets)}{partial}{drop})"
-    return f"pl.tile.transpose_view({text})" if stmt.attrs["transposed"] else text
-
-
-def _store(to: _Printer, stmt: OpStmt) -> str:
-    tile, offsets, tensor, _ = stmt.args
-    spread = f", {to._list(stmt.attrs['box'])}" if stmt.attrs.get("box") else ""
-    return f"pl.store({to._operand(tile)}, {to._operand(offsets)}, {to._operand(tensor)}{spread})"
-
-
-def _slice(to: _Printer, stmt: OpStmt) -> str:
-    source, offsets, extents = stmt.args
-    assert isinstance(extents, tuple)
-    dropped = [axis for axis in range(len(extents)) if axis not in stmt.attrs["keep"]]
-    drop = f", drop_dims={dropped}" if dropped else ""
-    return f"pl.slice({to._operand(source)}, {to._operand(extents)}, {to._operand(offsets)}{drop})"
-
-
-def _create(to: _Printer, stmt: OpStmt) -> str:
-    assert isinstance(stmt.out, Var)
-    shape = to._list(stmt.out.type.shape)
-    init = stmt.attrs.get("init_value")
-    return f"pl.create_tensor({shape}, {_dtype(stmt.out.type.dtype)}{'' if init is None else f', init_value={init!r}'})"
-
-
-def _create_tile(to: _Printer, stmt: OpStmt) -> str:
-    assert isinstance(stmt.out, Var)
-    space = stmt.out.tile.space
-    target = "" if space is MemorySpace.Vec else f", target_memory=pl.MemorySpace.{space.value}"
-    return f"pl.create_tile({to._list(stmt.out.type.shape)}, {_dtype(stmt.out.type.dtype)}{target})"
-
-
-def _full(to: _Printer, stmt: OpStmt) -> str:
-    assert isinstance(stmt.out, Var)
-    level = "pl" if stmt.out.tile.tensor_level else "pl.tile"
-    return f"{level}.full({to._list(stmt.out.type.shape)}, {_dtype(stmt.out.type.dtype)}, {to._operand(stmt.args[0])})"
-
-
-def _cast(to: _Printer, stmt: OpStmt) -> str:
-    return f'pl.cast({to._operand(stmt.args[0])}, {_dtype(stmt.attrs["target_type"])}, mode="{stmt.attrs["mode"]}")'
-
-
-def _spill(to: _Printer, stmt: OpStmt) -> str:
-    return to._operand(stmt.args[0])  # another name: whoever uses the value there finds it in device memory
-
-
-def _move(to: _Printer, stmt: OpStmt) -> str:
-    return f"pl.move({to._operand(stmt.args[0])}, pl.MemorySpace.{stmt.attrs['target_memory'].value})"
-
-
-def _transpose(to: _Printer, stmt: OpStmt) -> str:
-    a, b = stmt.attrs["axes"]
-    return f"pl.transpose({to._operand(stmt.args[0])}, {a}, {b})"
-
-
-def _matmul_acc(to: _Printer, stmt: OpStmt) -> str:
-    condition = f", init_cond={to._operand(stmt.args[3])}" if len(stmt.args) == 4 else ""
-    return f"pl.matmul_acc({', '.join(to._operand(arg) for arg in stmt.args[:3])}{condition})"
-
-
-def _reduce(to: _Printer, stmt: OpStmt) -> str:
-    return f"pl.{stmt.op}({to._operand(stmt.args[0])})"
-
-
-_PRINTERS = {
-    "load": _load,
-    "store": _store,
-    "slice": _slice,
-    "create_tensor": _create,
-    "create_tile": _create_tile,
-    "full": _full,
-    "cast": _cast,
-    "move": _move,
-    "spill": _spill,
-    "transpose": _transpose,
-    "matmul_acc": _matmul_acc,
-    "row_sum": _reduce,
-    "row_max": _reduce,
-    "row_min": _reduce,
-}
 
 __all__ = ["print_function", "print_program", "python_print", "scalar_text", "type_text"]

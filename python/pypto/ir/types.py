@@ -12,16 +12,20 @@ from pypto.language.enums import MemorySpace, TensorLayout
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """Device memory: extents (static or runtime), dtype. `layout` is a label."""
+    """Device memory: extents (static or runtime), dtype. `layout` is a label.
+
+    `partial` are the valid extents of a slice that was given fewer of them than its box has.
+    """
 
     shape: tuple[Dim, ...]
     dtype: DataType
     layout: TensorLayout = TensorLayout.ND
+    partial: tuple[Dim, ...] | None = None
 
     @property
     def valid(self) -> tuple[Dim, ...]:
-        """Every element is valid."""
-        return self.shape
+        """The valid extents."""
+        return self.shape if self.partial is None else self.partial
 
 
 @dataclass(frozen=True, slots=True)

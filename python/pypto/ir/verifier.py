@@ -94,7 +94,11 @@ class _Checker:
         self._require(stmt.op in BY_NAME or stmt.op == "spill", stmt.loc, f"{stmt.op} is no operation")
         out = stmt.out
         if isinstance(out, Var) and isinstance(out.type, TileType):
-            copies = stmt.op in ("move", "load")  # where paths meet outside scopes; outlining gives them one
+            copies = stmt.op in (
+                "move",
+                "load",
+                "create_tile",
+            )  # where paths meet outside scopes; outlining gives them one
             self._require(kernel or copies, stmt.loc, f"{stmt.op} computes outside a kernel")
             prefix = region(out.type.shape, out.type.valid) is not None
             self._require(prefix, stmt.loc, f"the valid part of {out.name} is no prefix of rows")

@@ -5,10 +5,12 @@ The language must not import the frontend (it is what the frontend reads), and i
 
 from __future__ import annotations
 
+import functools
 import importlib
 from types import ModuleType
 
 
+@functools.cache
 def frontend() -> ModuleType:
     """The module that turns what decorators recorded into programs."""
     return importlib.import_module("pypto.frontend")

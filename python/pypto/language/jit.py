@@ -12,8 +12,8 @@ from pypto.language.frontdoor import frontend
 class JITFunction:
     """A kernel function. `kind` is `entry`, `incore`, `inline`, `opaque`, `host` or `extern`.
 
-    Calling an entry compiles for the shapes, dtypes and scalars of the arguments (once, results are kept in `_cache`)
-    and runs the result.
+    Calling an entry compiles for the shapes, dtypes and scalars of the arguments and runs the result. `_cache` keeps
+    what was compiled, `_plan` what is known without arguments.
     """
 
     __name__: str
@@ -24,6 +24,7 @@ class JITFunction:
         self.kind = kind
         self.options = options
         self._cache: dict[Any, Any] = {}
+        self._plan: Any = None
 
     def __call__(self, *args: Any, config: Any = None, **kwargs: Any) -> Any:
         """Compiles for these arguments and runs. Tensors as for `CompiledProgram.__call__`."""

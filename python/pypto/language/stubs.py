@@ -40,9 +40,9 @@ def stub(form: ops.Form) -> Callable[..., Any]:
         parameters.append(kinds(bare, kind, default=default))
     operation.__name__ = operation.__qualname__ = form.name
     operation.__module__ = ops.NAMESPACES[form.namespace]
-    operation.__doc__ = (
-        form.op.doc if form.op.supported else f"{form.op.doc}\n\nNot supported yet: a kernel that uses it is refused."
-    )
+    operation.__doc__ = form.op.doc
+    if not form.op.supported:
+        operation.__doc__ += f"\n\nA kernel that uses it is refused: it {form.op.refusal}."
     setattr(operation, "__signature__", inspect.Signature(parameters))  # noqa: B010  (functions declare no such attribute)
     setattr(operation, MARK, form)
     return operation

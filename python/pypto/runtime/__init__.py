@@ -27,11 +27,11 @@ from pypto.runtime.run_config import RunConfig
 from pypto.runtime.runner import RunResult, compile_program, execute_compiled, run
 from pypto.runtime.runtime_base import Worker
 from pypto.runtime.spans import TraceInvocation, TraceSpan
+from pypto.runtime.stacked_tensor import StackedDeviceTensor
 from pypto.runtime.tensor_spec import ScalarSpec, TensorSpec
 from pypto.runtime.unsupported import (
     DistributedRunHandle,
     DistributedWorker,
-    StackedDeviceTensor,
     ensure_pto_isa_root,
     execute_distributed_compiled,
     pto_isa_include_dir,

@@ -6,6 +6,8 @@ import threading
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, NamedTuple
 
+from pypto import failures
+
 if TYPE_CHECKING:
     from pypto.runtime.worker import ChipWorker
 
@@ -72,7 +74,7 @@ def pop(worker: ChipWorker) -> None:
     """
     own = own_stack()
     if not any(other is worker for other in own):
-        raise ValueError(
+        raise failures.WRONG_CONTEXT(
             "this ChipWorker was entered in a different Context (another thread or task); "
             "leave it there, or call close()"
         )

@@ -7,6 +7,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
+from pypto import failures
 from pypto.runtime import active, programs
 from pypto.runtime.run_config import RunConfig
 from pypto.runtime.worker import ChipWorker
@@ -45,7 +46,7 @@ def dispatch(compiled: CompiledProgram, args: tuple[Any, ...], config: RunConfig
 def worker_for(compiled: CompiledProgram, config: RunConfig | None = None) -> ChipWorker:
     """The worker that a call without one uses."""
     if config is not None and not isinstance(config, RunConfig):
-        raise TypeError(f"config must be a RunConfig, got {type(config).__name__}")
+        raise failures.BAD_CONFIG(f"config must be a RunConfig, got {type(config).__name__}")
     platform, device_id = (compiled.platform, 0) if config is None else (config.platform, config.device_id)
     runtime = programs.runtime_name(compiled)
     found = ChipWorker.current(level=2, platform=platform, device_id=device_id, runtime=runtime)

@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pypto import failures
 
 if TYPE_CHECKING:
     import torch
 
 _SHOWN = 20
 """Mismatches that a message lists."""
+
+
+def named_outputs(expected: Any, names: list[str]) -> dict[str, torch.Tensor]:
+    """Expected outputs by name: as they are, or those of `names` in order, or a single one.
+
+    Raises:
+        ValueError: There are more or fewer than `names`.
+    """
+    if isinstance(expected, Mapping):
+        return dict(expected)
+    values = list(expected) if isinstance(expected, (list, tuple)) else [expected]
+    if len(values) != len(names):
+        raise failures.GOLDEN_COUNT(
+            f"golden has {len(values)} outputs, the program writes {len(names)}: {', '.join(names)}"
+        )
+    return dict(zip(names, values, strict=True))
 
 
 def validate_golden(
@@ -51,4 +69,4 @@ def validate_golden(
             lines.append(f"  {index}: got {left[index].item()!r}, expected {right[index].item()!r}")
         if len(places) > _SHOWN:
             lines.append(f"  ... and {len(places) - _SHOWN} more")
-        raise AssertionError("\n".join(lines))
+        raise failures.GOLDEN_DIFFERS("\n".join(lines))

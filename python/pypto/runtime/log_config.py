@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 
-from pypto import _pypto
+from pypto import _pypto, environment
 
 LEVELS = {"debug": 10, "info": 20, "timing": 25, "warn": 30, "error": 40, "null": 60}
 """Names of levels."""
@@ -20,6 +20,9 @@ TIMING = LEVELS["timing"]
 
 _DEFAULT = LEVELS["warn"]
 _level = _DEFAULT
+
+_PYPTO_LEVELS = {"debug": 10, "info": 20, "warn": 30, "error": 40, "none": 60}
+"""Levels of the logger of the whole package, which `PYPTO_LOG_LEVEL` names."""
 
 logger = logging.getLogger("pypto.runtime")
 """Parent of the runtime's loggers."""
@@ -36,9 +39,7 @@ def configure_log(level: str | int, *, sync_pypto: bool = False) -> None:
     """
     global _level
     _level = LEVELS.get(level.lower(), TIMING) if isinstance(level, str) else int(level)
-    _pypto.mirror_trace(
-        _level <= TIMING, device_spans=os.environ.get("SIMPLER_DEVICE_STRACE_ENABLE", "1").strip() != "0"
-    )
+    _pypto.mirror_trace(_level <= TIMING, device_spans=environment.flag("SIMPLER_DEVICE_STRACE_ENABLE", True))
     logger.setLevel(_level)
     if sync_pypto:
         logging.getLogger("pypto").setLevel(_level)
@@ -50,8 +51,15 @@ def current_level() -> int:
 
 
 def apply_environment() -> None:
-    """Follows `PYPTO_RUNTIME_LOG` and `PYPTO_RUNTIME_LOG_SYNC`. Importing `pypto.runtime` calls this once."""
+    """Follows `PYPTO_RUNTIME_LOG`, `PYPTO_RUNTIME_LOG_SYNC` and `PYPTO_LOG_LEVEL`. Importing `pypto.runtime` calls it.
+
+    Raises:
+        ValueError: One of the last two has a value that it cannot have.
+    """
+    own = environment.choice("PYPTO_LOG_LEVEL", _PYPTO_LEVELS)
+    if own is not None:
+        logging.getLogger("pypto").setLevel(_PYPTO_LEVELS[own])
     value = os.environ.get("PYPTO_RUNTIME_LOG", "").strip()
     if value:
         level = int(value) if value.lstrip("-").isdigit() else value
-        configure_log(level, sync_pypto=os.environ.get("PYPTO_RUNTIME_LOG_SYNC", "") == "1")
+        configure_log(level, sync_pypto=environment.flag("PYPTO_RUNTIME_LOG_SYNC", False))

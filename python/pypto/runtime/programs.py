@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from pypto import _pypto
+from pypto import _pypto, failures
 
 if TYPE_CHECKING:
     from pypto.ir import CompiledProgram
@@ -18,20 +18,25 @@ _compiled_class: type | None = None
 """`CompiledProgram`, once it was needed: an import statement costs more than the rest of a launch."""
 
 
-def check_compiled(compiled: object) -> None:
-    """Refuses what is no compiled program.
+def check_compiled(compiled: Any) -> CompiledProgram:
+    """The compiled program that is meant: itself, or the one that a `RunResult` stands for.
 
     Raises:
-        TypeError: With what to do instead.
+        TypeError: It is neither; the text says what to do instead.
     """
     global _compiled_class
     if _compiled_class is None:
         from pypto.ir import CompiledProgram
 
         _compiled_class = CompiledProgram
-    if not isinstance(compiled, _compiled_class):
-        hint = "; call .compile(...) on it first" if hasattr(compiled, "compile") else "; ir.compile(...) makes one"
-        raise TypeError(f"expected a CompiledProgram, got {type(compiled).__name__}{hint}")
+    if isinstance(compiled, _compiled_class):
+        return compiled  # type: ignore[return-value]
+    from pypto.runtime.runner import RunResult
+
+    if isinstance(compiled, RunResult) and compiled.compiled is not None:
+        return compiled.compiled
+    hint = "; call .compile(...) on it first" if hasattr(compiled, "compile") else "; ir.compile(...) makes one"
+    raise failures.NOT_COMPILED(f"expected a CompiledProgram, got {type(compiled).__name__}{hint}")
 
 
 def runtime_name(compiled: CompiledProgram) -> str:

@@ -6,7 +6,10 @@ import functools
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
+
+from pypto import _pypto, failures
+from pypto.runtime import settings
 
 if TYPE_CHECKING:
     from pypto.ir import BackendType, DiagnosticPhase, MemoryPlanner, OptimizationStrategy
@@ -14,8 +17,16 @@ if TYPE_CHECKING:
 PLATFORMS = ("a2a3sim", "a2a3", "a5sim", "a5")
 """Every valid platform. `a2a3` and `a5` are real chips, the others are simulated ones."""
 
-_RINGS = 4
 _DEP_POOL_MAX = 2**31 - 1
+_PMU_MAX = 2**31 - 1
+_PMU_DEFAULT = 2
+"""The event that `True` stands for: utilization of the pipes."""
+_COMPILE_SWITCHES = (
+    "dump_passes", "save_kernels", "codegen_only", "compile_profiling", "analyze_auto_scopes_for_deps",
+    "dump_ptoas_passes",
+)  # fmt: skip
+_DEVICE_MEMORY_MAX = 2**63 - 1
+"""Addresses of device memory have 63 bits. What a machine gives is less; it says so when a worker is opened."""
 
 
 def backend_of(platform: str) -> BackendType:
@@ -37,7 +48,7 @@ def check_platform(platform: object) -> None:
         ValueError: It is none of `PLATFORMS`.
     """
     if platform not in PLATFORMS:
-        raise ValueError(f"Invalid platform {platform!r}; expected one of {', '.join(PLATFORMS)}")
+        raise failures.UNKNOWN_PLATFORM(f"Invalid platform {platform!r}; expected one of {', '.join(PLATFORMS)}")
 
 
 def _default_strategy() -> OptimizationStrategy:
@@ -50,8 +61,9 @@ def _default_strategy() -> OptimizationStrategy:
 class RunConfig:
     """How to compile, open a device and launch. All fields have defaults.
 
-    `ChipWorker(config=...)` reads `platform`, `device_id`, `device_memory`, `poison` and `cores`; compiling reads the
-    fields from `strategy` on. Fields are checked when the object is made, not when one is assigned later.
+    `ChipWorker(config=...)` reads `platform`, `device_id`, `device_memory`, `poison`, `cores`, `packed_weights` and
+    `schedule_seed`; `docs/run_config.md` says who reads which of the others. Fields are checked when the object is
+    made, not when one is assigned later.
 
     Attributes:
         platform: One of `PLATFORMS`.
@@ -80,10 +92,14 @@ class RunConfig:
         distributed_config: How to run on several devices.
         analyze_auto_scopes_for_deps: Look for dependencies in automatic scopes.
         memory_planner: Which planner places tiles.
+        strict_memory: Refuse kernels that keep more on chip than the real chip has room for, instead of warning.
         dump_ptoas_passes: Write the assembler's passes.
         device_memory: Bytes of device memory of a worker; None for half of the machine's memory.
         poison: Fill new device memory with NaN patterns and guard its ends; None follows `PYPTO_POISON`.
         cores: Simulated cores of a worker; None for one for each processor that the process may use.
+        packed_weights: Keep a packed form beside resident matrices that products use again and again: the share of the
+            device memory that these may take, True for a half, False for none.
+        schedule_seed: Run independent tasks of a launch in a random order that follows from it, for tests of programs.
 
     Raises:
         TypeError: A field has the wrong type.
@@ -120,18 +136,46 @@ class RunConfig:
     device_memory: int | None = None
     poison: bool | None = None
     cores: int | None = None
+    packed_weights: bool | float = True
+    schedule_seed: int | None = None
+    strict_memory: bool = False
 
     def __post_init__(self) -> None:
         """Checks the fields and derives those that follow from others."""
         self.backend_type = backend_of(self.platform)
-        self.enable_chip_swimlane = _swimlane_level(self.enable_chip_swimlane)
+        self._check_compiling()
+        self._check_diagnostics()
+        self.ring_task_window = settings.ring("ring_task_window", self.ring_task_window, settings.power_of_two(4))
+        self.ring_heap = settings.ring("ring_heap", self.ring_heap, settings.power_of_two(1024))
+        self.ring_dep_pool = settings.ring("ring_dep_pool", self.ring_dep_pool, settings.between(4, _DEP_POOL_MAX))
+        settings.check_aicpu_threads(self.aicpu_thread_num)
+        settings.check_range("device_memory", self.device_memory, _DEVICE_MEMORY_MAX, "bytes")
+        settings.check_range("cores", self.cores, _pypto.MAX_CORES, "cores")
+        settings.check_share("packed_weights", self.packed_weights)
+        settings.check_seed("schedule_seed", self.schedule_seed)
+        settings.check_instance("poison", self.poison, bool, "True, False")
+        settings.check_instance("strict_memory", self.strict_memory, bool, "True, False")
+
+    def _check_compiling(self) -> None:
+        from pypto import ir
+
+        for name in _COMPILE_SWITCHES:
+            setattr(self, name, settings.switch(name, getattr(self, name)))
+        for name in ("save_kernels_dir", "golden_data_dir"):
+            settings.check_path(name, getattr(self, name))
+        if not isinstance(self.strategy, ir.OptimizationStrategy):
+            raise failures.SETTING_TYPE(f"strategy must be an OptimizationStrategy, got {self.strategy!r}")
+        settings.check_instance("diagnostic_phase", self.diagnostic_phase, ir.DiagnosticPhase, "a DiagnosticPhase")
+        settings.check_instance("memory_planner", self.memory_planner, ir.MemoryPlanner, "a MemoryPlanner")
+
+    def _check_diagnostics(self) -> None:
+        self.enable_chip_swimlane = settings.level("enable_chip_swimlane", self.enable_chip_swimlane, 4, 4)
+        self.enable_dump_args = settings.level("enable_dump_args", self.enable_dump_args, 2, 1)
+        self.enable_pmu = settings.level("enable_pmu", self.enable_pmu, _PMU_MAX, _PMU_DEFAULT)
+        for name in ("enable_dep_gen", "enable_scope_stats"):
+            setattr(self, name, settings.switch(name, getattr(self, name)))
         if self.any_dfx_enabled():
             self.save_kernels = True
-        self.ring_task_window = _ring("ring_task_window", self.ring_task_window, _power_of_two(4))
-        self.ring_heap = _ring("ring_heap", self.ring_heap, _power_of_two(1024))
-        self.ring_dep_pool = _ring("ring_dep_pool", self.ring_dep_pool, _dep_pool)
-        _check_positive("device_memory", self.device_memory, "a positive number of bytes")
-        _check_positive("cores", self.cores, "a positive number of cores")
 
     @property
     def enable_l2_swimlane(self) -> int:
@@ -141,7 +185,7 @@ class RunConfig:
     @enable_l2_swimlane.setter
     def enable_l2_swimlane(self, value: int) -> None:
         _warn_swimlane()
-        self.enable_chip_swimlane = _swimlane_level(value)
+        self.enable_chip_swimlane = settings.level("enable_chip_swimlane", value, 4, 4)
 
     def any_dfx_enabled(self) -> bool:
         """Whether any switch for device diagnostics is on."""
@@ -152,48 +196,6 @@ class RunConfig:
             or self.enable_dep_gen
             or self.enable_scope_stats
         )
-
-
-def _swimlane_level(value: object) -> int:
-    if isinstance(value, bool):
-        return 4 if value else 0
-    if not isinstance(value, int):
-        raise TypeError(f"enable_chip_swimlane must be an int from 0 to 4, got {value!r}")
-    if not 0 <= value <= 4:
-        raise ValueError(f"enable_chip_swimlane must be from 0 to 4, got {value}")
-    return value
-
-
-def _power_of_two(least: int) -> tuple[Callable[[int], bool], str]:
-    return lambda value: value >= least and value & (value - 1) == 0, f"a power of two, at least {least}"
-
-
-_dep_pool = (lambda value: 4 <= value <= _DEP_POOL_MAX, f"from 4 to {_DEP_POOL_MAX}")
-
-
-def _ring(name: str, value: Any, rule: tuple[Callable[[int], bool], str]) -> int | list[int] | None:
-    """Checks a ring setting: one number for all rings, or one for each, 0 for the default of that ring."""
-    holds, text = rule
-    if value is None:
-        return None
-    if isinstance(value, (list, tuple)):
-        if len(value) != _RINGS:
-            raise ValueError(f"{name} must have exactly {_RINGS} entries, got {len(value)}")
-        if not all(_is_int(entry) and (entry == 0 or holds(entry)) for entry in value):
-            raise ValueError(f"each entry of {name} must be 0 or {text}, got {value!r}")
-        return list(value)
-    if not _is_int(value) or not holds(value):
-        raise ValueError(f"{name} must be {text}, got {value!r}")
-    return value
-
-
-def _is_int(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _check_positive(name: str, value: object, text: str) -> None:
-    if value is not None and not (_is_int(value) and value > 0):
-        raise ValueError(f"{name} must be {text}, got {value!r}")
 
 
 def _warn_swimlane() -> None:
@@ -207,7 +209,7 @@ def _accept_deprecated_swimlane(init: Callable[..., None]) -> Callable[..., None
     def wrapped(self: RunConfig, *args: Any, **kwargs: Any) -> None:
         if "enable_l2_swimlane" in kwargs:
             if "enable_chip_swimlane" in kwargs:
-                raise ValueError("enable_l2_swimlane is an old name: pass only enable_chip_swimlane")
+                raise failures.SETTINGS_CONFLICT("enable_l2_swimlane is an old name: pass only enable_chip_swimlane")
             _warn_swimlane()
             kwargs["enable_chip_swimlane"] = kwargs.pop("enable_l2_swimlane")
         init(self, *args, **kwargs)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pypto.runtime import programs
+from pypto import failures
+from pypto.runtime import golden_files, programs
 from pypto.runtime.dispatch import dispatch
-from pypto.runtime.golden import validate_golden
+from pypto.runtime.golden import named_outputs, validate_golden
 from pypto.runtime.run_config import RunConfig, backend_of
 
 if TYPE_CHECKING:
@@ -34,7 +36,8 @@ class RunResult:
         execution_time: Seconds on the wall clock for everything: compiling, running, comparing. `benchmark` tells host
             and device apart.
         profile: Not filled in.
-        compiled: The compiled program. Calling the result calls it.
+        compiled: The compiled program. The result stands for it: calling the result, or asking for an attribute of the
+            program, does so there, and workers take the result for the program.
         outputs: What a return-style call returned.
     """
 
@@ -49,8 +52,27 @@ class RunResult:
     def __call__(self, *args: Any, config: RunConfig | None = None) -> Any:
         """Calls the compiled program."""
         if self.compiled is None:
-            raise TypeError("this RunResult has no compiled program to call")
+            raise failures.NOT_COMPILED("this RunResult has no compiled program to call")
         return self.compiled(*args, config=config)
+
+    def __getattr__(self, name: str) -> Any:
+        """An attribute of the compiled program, as where `run` returns the program itself."""
+        compiled = self.__dict__.get("compiled")
+        if compiled is None or name.startswith("__"):
+            raise AttributeError(f"RunResult has no attribute {name!r}")
+        return getattr(compiled, name)
+
+    def __getitem__(self, name: str) -> CompiledProgram:
+        """One entry of a program that has several."""
+        if self.compiled is None:
+            raise failures.NOT_COMPILED("this RunResult has no compiled program")
+        return self.compiled[name]
+
+    def __fspath__(self) -> str:
+        """The directory of the compiled program."""
+        if self.compiled is None:
+            raise failures.NOT_COMPILED("this RunResult has no compiled program, so it has no path")
+        return os.fspath(self.compiled)
 
     def __str__(self) -> str:
         """`PASS: name (1.23s)` or `FAIL: name - what differs`."""
@@ -68,7 +90,8 @@ def run(program: Any, *tensors: Any, config: RunConfig | None = None, golden: Go
         program: A `@pl.program` class, a `@pl.jit` function, or a compiled program.
         *tensors: Its arguments. Without any, or with `config.codegen_only`, it is only compiled.
         config: Platform, tolerances and compiler settings.
-        golden: Expected outputs. A function gets the arguments as they were before the launch.
+        golden: Expected outputs. A function gets the arguments as they were before the launch. Without it, what
+            `config.golden_data_dir` holds, if that is set.
 
     Returns:
         The result. It gives one time for everything; `benchmark` tells host and device apart.
@@ -83,11 +106,13 @@ def run(program: Any, *tensors: Any, config: RunConfig | None = None, golden: Go
     if tensors and not config.codegen_only:
         before = [_copy(tensor) for tensor in tensors] if callable(golden) else []
         result.outputs = dispatch(compiled, tensors, config)
-        if golden is not None:
-            expected = golden(*before) if callable(golden) else golden
-            actual = _outputs(compiled, tensors, result.outputs)
+        expected = golden(*before) if callable(golden) else golden
+        if expected is None and config.golden_data_dir is not None:
+            expected = golden_files.load(Path(config.golden_data_dir), "out")
+        if expected is not None:
+            actual = outputs_of(compiled, tensors, result.outputs)
             try:
-                validate_golden(actual, _named(expected, list(actual)), config.rtol, config.atol)
+                validate_golden(actual, named_outputs(expected, list(actual)), config.rtol, config.atol)
             except AssertionError as error:
                 result.passed, result.error = False, str(error)
     result.execution_time = time.perf_counter() - begin
@@ -128,8 +153,10 @@ def execute_compiled(
     *,
     platform: str,
     device_id: int = 0,
+    dfx: Any = None,
     level: int = 2,
-    **settings: Any,
+    aicpu_thread_num: int | None = None,
+    analyze_auto_scopes_for_deps: bool = False,
 ) -> None:
     """Runs what was compiled into a directory, in-place, once.
 
@@ -138,15 +165,23 @@ def execute_compiled(
         args: One argument for each parameter.
         platform: Where to run.
         device_id: Which device.
+        dfx: Settings of device diagnostics; the simulated chip has none.
         level: 2.
-        **settings: Settings of device diagnostics; the simulated chip has none.
+        aicpu_thread_num: Scheduler threads of the device; a label on the simulated chip.
+        analyze_auto_scopes_for_deps: Nothing is left to analyse in a compiled directory.
+
+    Raises:
+        FileNotFoundError: A file of the directory is missing.
+        ValueError: A file is malformed, or `level` is not 2.
+        Whatever a launch raises.
     """
     from pypto.ir import CompiledProgram
 
     if level != 2:
-        raise ValueError(f"execute_compiled() runs on one chip, level=2, got level={level}")
+        raise failures.BAD_LEVEL(f"execute_compiled() runs on one chip, level=2, got level={level}")
     compiled = CompiledProgram.from_dir(str(work_dir), platform=platform)
-    dispatch(compiled, tuple(args), RunConfig(platform=platform, device_id=device_id))
+    config = RunConfig(platform=platform, device_id=device_id, aicpu_thread_num=aicpu_thread_num)
+    dispatch(compiled, tuple(args), config)
 
 
 def _compile(program: Any, tensors: Sequence[Any], config: RunConfig) -> CompiledProgram:
@@ -168,6 +203,7 @@ def _compile(program: Any, tensors: Sequence[Any], config: RunConfig) -> Compile
         disabled_diagnostics=config.disabled_diagnostics,
         memory_planner=config.memory_planner,
         profiling=config.compile_profiling,
+        strict_memory=config.strict_memory,
     )
 
 
@@ -180,8 +216,14 @@ def _copy(argument: Any) -> Any:
     return argument.copy() if hasattr(argument, "copy") else argument
 
 
-def _outputs(compiled: CompiledProgram, tensors: Sequence[Any], returned: Any) -> dict[str, Any]:
-    """The tensors that the program wrote, by name of parameter, on the host."""
+def outputs_of(compiled: CompiledProgram, tensors: Sequence[Any], returned: Any) -> dict[str, Any]:
+    """The tensors that a launch wrote, by name of parameter, on the host.
+
+    Args:
+        compiled: The program.
+        tensors: The arguments of the launch.
+        returned: What it returned; None where all arguments were given.
+    """
     import torch
 
     made = iter(returned if isinstance(returned, tuple) else (returned,))
@@ -194,13 +236,3 @@ def _outputs(compiled: CompiledProgram, tensors: Sequence[Any], returned: Any) -
         if name in written:
             outputs[name] = value.to_host() if hasattr(value, "to_host") else torch.as_tensor(value)
     return outputs
-
-
-def _named(expected: Any, names: list[str]) -> dict[str, torch.Tensor]:
-    """Expected outputs by name."""
-    if isinstance(expected, Mapping):
-        return dict(expected)
-    values = list(expected) if isinstance(expected, (list, tuple)) else [expected]
-    if len(values) != len(names):
-        raise ValueError(f"golden has {len(values)} outputs, the program writes {len(names)}: {', '.join(names)}")
-    return dict(zip(names, values, strict=True))

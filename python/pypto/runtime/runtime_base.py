@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from pypto import failures
 from pypto.runtime.device_tensor import DeviceTensor
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Worker(ABC):
 
     def __init__(self) -> None:
         self._owned_tensors: dict[tuple[int, int], DeviceTensor] = {}
+        self._tensor_arg_worker: Any = None
 
     @abstractmethod
     def malloc(self, nbytes: int, *, worker_id: int = 0) -> int:
@@ -65,7 +67,7 @@ class Worker(ABC):
         try:
             return tensor.detach().cpu().contiguous().resolve_neg()
         except (NotImplementedError, RuntimeError) as error:
-            raise ValueError(
+            raise failures.UNREADABLE_ARRAY(
                 f"init on {tensor.device} with layout {tensor.layout} cannot be copied to the device; "
                 f"pass a dense tensor with data"
             ) from error
@@ -91,9 +93,8 @@ class Worker(ABC):
             MemoryError: The device has no such block left.
         """
         self._require_ready("alloc_tensor")
-        itemsize = dtype.itemsize
         dims = _check_shape(shape)
-        nbytes = itemsize
+        nbytes = _itemsize(dtype)
         for dim in dims:
             nbytes *= dim
         ptr = self.malloc(nbytes, worker_id=worker_id)
@@ -117,18 +118,52 @@ class Worker(ABC):
             ValueError: The tensor belongs to another device of the worker, or its address to a newer allocation.
         """
         if not isinstance(tensor, DeviceTensor):
-            raise TypeError(f"free_tensor() expects a DeviceTensor, got {type(tensor).__name__}")
+            raise failures.NOT_A_DEVICE_TENSOR(f"free_tensor() expects a DeviceTensor, got {type(tensor).__name__}")
         key = (worker_id, tensor.data_ptr)
         owned = self._owned_tensors.get(key)
         if owned is None:
             others = [owner for owner, ptr in self._owned_tensors if ptr == tensor.data_ptr]
             if others:
-                raise ValueError(f"worker_id={worker_id} does not match the owning worker, worker_id={others[0]}")
+                raise failures.WORKER_ID(
+                    f"worker_id={worker_id} does not match the owning worker, worker_id={others[0]}"
+                )
             return
         if owned is not tensor:
-            raise ValueError(f"stale DeviceTensor: {tensor!r} was freed, and its address belongs to a newer allocation")
+            raise failures.STALE_TENSOR(
+                f"stale DeviceTensor: {tensor!r} was freed, and its address belongs to a newer allocation"
+            )
         self.free(tensor.data_ptr, worker_id=worker_id)
         del self._owned_tensors[key]
+
+    def _require_owned_resident_tensor(self, t: DeviceTensor, label: str, *, worker_id: int | None = None) -> None:
+        """Refuses a tensor that a launch on this worker may not use.
+
+        Args:
+            t: The tensor.
+            label: What it is used as, for messages.
+            worker_id: Which of the worker's devices; 0 where there is one.
+
+        Raises:
+            TypeError: It was made from a bare pointer.
+            ValueError: It is not, or no longer, an allocation of this worker.
+        """
+        self._require_ready("run")
+        kind = type(self).__name__
+        if t.buffer is None:
+            raise failures.RAW_TENSOR(
+                f"{label}: raw pointer {t!r} cannot be dispatched by {kind}; use the same {kind}.alloc_tensor()"
+            )
+        if not isinstance(self._owned_tensors, dict):
+            raise failures.BASE_NOT_INITIALISED(
+                f"{kind} keeps no map of its tensors: its __init__ must call super().__init__()"
+            )
+        owned = self._owned_tensors.get((worker_id or 0, t.data_ptr))
+        if owned is None or owned.buffer is not t.buffer:
+            where = "" if worker_id is None else f" on worker_id={worker_id}"
+            raise failures.STALE_TENSOR(
+                f"{label}: {t!r} is not a live allocation owned by this {kind}{where}; allocate it with its "
+                f"alloc_tensor(), and do not dispatch it after free_tensor()"
+            )
 
     def _close_owned_tensors(self) -> None:
         """Frees what is still owned. A failure is logged and does not stop the rest."""
@@ -148,17 +183,25 @@ def check_init(init: torch.Tensor, shape: tuple[int, ...], dtype: torch.dtype) -
         ValueError: With both shapes and element types.
     """
     if tuple(init.shape) != shape or init.dtype != dtype:
-        raise ValueError(
+        raise failures.INIT_MISMATCH(
             f"init must have shape={shape} dtype={dtype}, got shape={tuple(init.shape)} dtype={init.dtype}"
         )
+
+
+def _itemsize(dtype: torch.dtype) -> int:
+    import torch
+
+    if not isinstance(dtype, torch.dtype):
+        raise failures.BAD_DTYPE(f"dtype must be a torch.dtype, got {dtype!r}")
+    return dtype.itemsize
 
 
 def _check_shape(shape: Sequence[int]) -> tuple[int, ...]:
     dims = tuple(shape)
     if not dims:
-        raise ValueError("shape must be non-empty")
+        raise failures.BAD_EXTENT("shape must be non-empty")
     if any(isinstance(dim, bool) or not isinstance(dim, int) for dim in dims):
-        raise TypeError(f"shape must contain ints, got {dims!r}")
+        raise failures.BAD_SHAPE(f"shape must contain ints, got {dims!r}")
     if any(dim <= 0 for dim in dims):
-        raise ValueError(f"shape must contain only positive dimensions, got {dims!r}")
+        raise failures.BAD_EXTENT(f"shape must contain only positive dimensions, got {dims!r}")
     return dims

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pypto import failures
+
 if TYPE_CHECKING:
     import torch
 
@@ -51,7 +53,9 @@ class TensorSpec:
                 return factory(shape, dtype=self.dtype)
         if callable(init):
             return torch.as_tensor(init(), dtype=self.dtype)
-        raise TypeError(f"init_value of {self.name!r} must be a number, a tensor or a function, got {init!r}")
+        raise failures.BAD_INIT_VALUE(
+            f"init_value of {self.name!r} must be a number, a tensor or a function, got {init!r}"
+        )
 
 
 @dataclass
@@ -74,4 +78,4 @@ class ScalarSpec:
     def __post_init__(self) -> None:
         """Checks the type."""
         if self.ctype not in _CTYPES:
-            raise ValueError(f"ctype of {self.name!r} must be one of {', '.join(_CTYPES)}, got {self.ctype!r}")
+            raise failures.BAD_SPECS(f"ctype of {self.name!r} must be one of {', '.join(_CTYPES)}, got {self.ctype!r}")

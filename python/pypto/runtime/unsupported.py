@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
+
+from pypto import failures
 
 
 def _refuse(name: str, instead: str) -> NoReturn:
-    raise NotImplementedError(f"pypto.runtime.{name} is not supported in this version: {instead}")
+    raise failures.NOT_SUPPORTED(f"pypto.runtime.{name} is not supported in this version: {instead}")
 
 
 class DistributedWorker:
@@ -29,17 +32,6 @@ class DistributedRunHandle:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         _refuse("DistributedRunHandle", "programs run on one chip; use ChipWorker")
-
-
-class StackedDeviceTensor:
-    """A tensor on several devices: not supported in this version.
-
-    Raises:
-        NotImplementedError: Always.
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _refuse("StackedDeviceTensor", "programs run on one chip; use ChipWorker.alloc_tensor")
 
 
 def execute_distributed_compiled(*args: Any, **kwargs: Any) -> NoReturn:
@@ -67,3 +59,22 @@ def pto_isa_include_dir(*args: Any, **kwargs: Any) -> NoReturn:
         NotImplementedError: Always.
     """
     _refuse("pto_isa_include_dir", "programs are not compiled with the vendor's headers")
+
+
+def names_of(module: str, instead: str) -> Callable[[str], Any]:
+    """The `__getattr__` of a module whose names exist only in the vendor's runtime.
+
+    A name can be imported; calling it raises `NotImplementedError`. Private names do not exist at all.
+    """
+
+    def find(name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+        def refuse(*args: Any, **kwargs: Any) -> NoReturn:
+            raise failures.NOT_SUPPORTED(f"{module}.{name} is not supported in this version: {instead}")
+
+        refuse.__name__ = refuse.__qualname__ = name
+        return refuse
+
+    return find

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import threading
 import weakref
-from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pypto import _pypto
-from pypto.runtime import active, programs
+from pypto import _pypto, environment, failures
+from pypto.runtime import active, open_workers, programs, settings
 from pypto.runtime.active import Binding
+from pypto.runtime.chip_memory import ChipMemory, default_device_memory
 from pypto.runtime.run_config import RunConfig
-from pypto.runtime.runtime_base import Worker, check_init, logger
 
 if TYPE_CHECKING:
-    import torch
     from typing_extensions import Self
 
-    from pypto._pypto import DeviceTensor, MemoryReport, RegistrationHandle
+    from pypto._pypto import RegistrationHandle
     from pypto.ir import CompiledProgram
 
 RUNTIMES = ("tensormap_and_ringbuffer", "host_build_graph")
@@ -36,7 +33,7 @@ class _Launcher(NamedTuple):
     """Whether the program was compiled for this platform and runtime."""
 
 
-class ChipWorker(Worker):
+class ChipWorker(ChipMemory):
     """One device of a chip: its memory, its programs, its launches.
 
     Data that several launches use is allocated once with `alloc_tensor` and passed wherever a program takes a tensor.
@@ -51,8 +48,9 @@ class ChipWorker(Worker):
         auto_init: Whether to open the device now (the default) or in `init()`.
 
     Raises:
-        TypeError: `config` is no `RunConfig`.
-        ValueError: The level, the runtime or the platform does not exist.
+        TypeError: `config` is no `RunConfig`, or its `device_id` is no int.
+        ValueError: The level, the runtime or the platform does not exist, `device_id` is negative, or an environment
+            variable (`PYPTO_POISON`, `PYPTO_CORES`, `PYPTO_ISA`) says what cannot be.
         RuntimeError: The device cannot be opened here; the text says what is missing.
         MemoryError: The machine refuses the address space.
     """
@@ -68,17 +66,19 @@ class ChipWorker(Worker):
     ) -> None:
         super().__init__()
         if level != 2:
-            raise ValueError(f"ChipWorker only supports level=2, got {level}; several chips need a DistributedWorker")
+            raise failures.BAD_LEVEL(
+                f"ChipWorker only supports level=2, got {level!r}; several chips need a DistributedWorker"
+            )
         if config is None:
             config = RunConfig()
         elif not isinstance(config, RunConfig):
-            raise TypeError(f"config must be a RunConfig, got {type(config).__name__}")
+            raise failures.BAD_CONFIG(f"config must be a RunConfig, got {type(config).__name__}")
         if runtime not in RUNTIMES:
-            raise ValueError(f"runtime must be one of {', '.join(RUNTIMES)}, got {runtime!r}")
+            raise failures.SETTING_VALUE(f"runtime must be one of {', '.join(RUNTIMES)}, got {runtime!r}")
+        settings.check_device_id(config.device_id)
         self._config = config
         self._binding = Binding(level, config.platform, config.device_id, runtime)
         self._enable_sdma = enable_sdma
-        self._impl: _pypto.Worker | None = None
         self._finalizer: weakref.finalize[..., Any] | None = None
         self._launchers: dict[int, _Launcher] = {}
         self._lock = threading.RLock()
@@ -103,13 +103,15 @@ class ChipWorker(Worker):
                 binding.platform,
                 binding.device_id,
                 capacity=default_device_memory() if config.device_memory is None else config.device_memory,
-                poison=_poison_from_environment() if config.poison is None else config.poison,
+                poison=environment.flag("PYPTO_POISON", False) if config.poison is None else config.poison,
+                packed_weights=0.5 if config.packed_weights is True else float(config.packed_weights),
                 cores=config.cores,
+                schedule_seed=config.schedule_seed,
             )
-            self._finalizer = weakref.finalize(self, _close_abandoned, impl, str(binding), os.getpid())
-            self._finalizer.atexit = False  # `_close_at_exit` does it, and stops running launches
+            self._finalizer = weakref.finalize(self, open_workers.close_abandoned, impl, str(binding), os.getpid())
+            self._finalizer.atexit = False  # `open_workers` does it, and stops running launches
             self._impl = impl
-            _open_workers.add(self)
+            open_workers.add(self)
 
     def close(self) -> None:
         """Waits for the running launch, frees what is still allocated, closes the device; does nothing if it is closed.
@@ -134,12 +136,15 @@ class ChipWorker(Worker):
             if self._impl is not impl:
                 return
             try:
-                leaked = impl.close(stop=stop)
+                leaked, damage = impl.close(stop=stop)
             finally:
                 if not impl.is_open:
                     self._forget(impl)
+        # At interpreter exit (`stop`) nothing is said: everything ends then, and a list of it only alarms.
         if leaked and not stop:
-            _warn_leaked(str(self._binding), leaked)
+            open_workers.warn_leaked(str(self._binding), leaked)
+        if damage is not None:
+            raise damage
 
     def _forget(self, impl: _pypto.Worker) -> None:
         if self._finalizer is not None:
@@ -147,7 +152,7 @@ class ChipWorker(Worker):
         self._launchers.clear()
         self._impl = None
         active.forget(self)
-        _open_workers.discard(self)
+        open_workers.discard(self)
 
     def __enter__(self) -> Self:
         """Opens the device if it is closed, and makes this the worker that compiled programs find.
@@ -156,7 +161,7 @@ class ChipWorker(Worker):
             ValueError: A worker with the same binding is already active in this context.
         """
         if any(worker.binding == self._binding for worker in active.own_stack()):
-            raise ValueError(
+            raise failures.WORKER_ACTIVE(
                 f"a ChipWorker for {self._binding} is already active in an enclosing scope. "
                 f"Reuse the outer ChipWorker: ChipWorker.current(...) returns it"
             )
@@ -189,134 +194,11 @@ class ChipWorker(Worker):
         """
         worker = active.find(Binding(level, platform, device_id, runtime))
         if worker is not None and require_sdma and not worker._enable_sdma:
-            raise RuntimeError(
+            raise failures.NO_SDMA(
                 "the active ChipWorker was created without enable_sdma=True; "
                 "make it with ChipWorker(..., enable_sdma=True)"
             )
         return worker
-
-    # Memory
-
-    def alloc_tensor(
-        self,
-        shape: Sequence[int],
-        dtype: torch.dtype,
-        *,
-        init: torch.Tensor | None = None,
-        worker_id: int = 0,
-    ) -> DeviceTensor:
-        """Allocates device memory that stays until it is freed, and fills it with `init`.
-
-        Args:
-            shape: Extents, all positive.
-            dtype: Element type.
-            init: Contents, of exactly this shape and dtype; copied once, so later changes of it do not reach the
-                device. A numpy array works too. Without it the contents are undefined.
-            worker_id: 0.
-
-        Returns:
-            The tensor. Pass it wherever a program takes a tensor: it is never copied by itself, whatever the
-            parameter's direction.
-
-        Raises:
-            TypeError: The shape holds something else than ints, or the dtype is none.
-            ValueError: The shape is empty or not positive, the dtype does not exist on the device, or `init` does not
-                fit.
-            MemoryError: There is no such block left; the text says how much there is.
-            RuntimeError: The worker is closed.
-        """
-        impl = self._impl
-        if impl is None or worker_id != 0:
-            impl = self._ready("alloc_tensor", worker_id)
-        if init is None or not hasattr(init, "is_contiguous"):
-            return impl.alloc_tensor(shape, dtype, _contiguous_array(init))
-        if init.is_contiguous() and init.device.type == "cpu" and not init.is_neg():
-            return impl.alloc_tensor(shape, dtype, init)
-        # The copy that makes it contiguous comes after the memory: where there is none, there is nothing to copy.
-        tensor = impl.alloc_tensor(shape, dtype)
-        try:
-            check_init(init, tensor.shape, dtype)
-            impl.copy_to(tensor, self._prepare_init(init))
-        except Exception:
-            impl.free_tensor(tensor)
-            raise
-        return tensor
-
-    def free_tensor(self, tensor: DeviceTensor, *, worker_id: int = 0) -> None:
-        """Frees a tensor. What was freed before, or died with its worker, is left alone.
-
-        Raises:
-            TypeError: The argument is no `DeviceTensor`.
-            ValueError: The tensor belongs to another worker.
-        """
-        impl = self._impl
-        if impl is None or worker_id != 0:
-            self._check_worker_id("free_tensor", worker_id)
-            if impl is None:
-                return
-        impl.free_tensor(tensor)
-
-    def malloc(self, nbytes: int, *, worker_id: int = 0) -> int:
-        """Allocates bytes without a type and returns their device address. They are freed at close at the latest.
-
-        Raises:
-            ValueError: `nbytes` is not a positive int.
-            MemoryError: There is no such block left.
-        """
-        return self._ready("malloc", worker_id).malloc(nbytes)
-
-    def free(self, ptr: int, *, worker_id: int = 0) -> None:
-        """Frees what `malloc` returned.
-
-        Raises:
-            ValueError: `ptr` is not the base of a live allocation of this worker.
-        """
-        self._ready("free", worker_id).free(ptr)
-
-    def copy_to(
-        self,
-        dst_dev_ptr: int | DeviceTensor,
-        src_host_ptr: int | torch.Tensor,
-        nbytes: int | None = None,
-        *,
-        worker_id: int = 0,
-    ) -> None:
-        """Copies from the host to the device.
-
-        Args:
-            dst_dev_ptr: A device tensor, or a device address: anywhere inside one live allocation.
-            src_host_ptr: A contiguous host tensor, or a host address (which is trusted).
-            nbytes: How much; needed where both sides are addresses.
-            worker_id: 0.
-
-        Raises:
-            TypeError: A side is of the wrong kind, or `nbytes` is missing.
-            ValueError: The range is not inside one live allocation of this worker, or the sides do not fit.
-        """
-        self._ready("copy_to", worker_id).copy_to(dst_dev_ptr, src_host_ptr, nbytes)
-
-    def copy_from(
-        self,
-        dst_host_ptr: int | torch.Tensor,
-        src_dev_ptr: int | DeviceTensor,
-        nbytes: int | None = None,
-        *,
-        worker_id: int = 0,
-    ) -> None:
-        """Copies from the device to the host; see `copy_to`."""
-        self._ready("copy_from", worker_id).copy_from(dst_host_ptr, src_dev_ptr, nbytes)
-
-    def memory_report(self) -> MemoryReport:
-        """The memory now, with every live tensor and the line that allocated it. Prints as a table."""
-        return self._ready("memory_report", 0).memory_report()
-
-    def memory_stats(self) -> dict[str, Any]:
-        """The fields of `memory_report` as a dictionary; sizes are bytes."""
-        return self._ready("memory_stats", 0).memory_report().as_dict()
-
-    def counters(self) -> dict[str, int]:
-        """What the worker did since it was opened: launches, bytes copied each way, distinct programs registered."""
-        return self._ready("counters", 0).counters()
 
     # Programs
 
@@ -342,8 +224,7 @@ class ChipWorker(Worker):
         known = self._launchers.get(id(compiled))
         if known is None or not known.fits or known.compiled() is not compiled:
             self._ready("run", 0)
-            self._check_binding(compiled)
-            known = self._launcher(compiled)
+            known = self._launcher(self._check_binding(compiled))
         return known.handle(*args) if config is None else known.handle(*args, config=config)
 
     def register(self, compiled: CompiledProgram) -> RegistrationHandle:
@@ -357,7 +238,7 @@ class ChipWorker(Worker):
             RuntimeError: The worker is closed.
         """
         impl = self._ready("register", 0)
-        self._check_binding(compiled)
+        compiled = self._check_binding(compiled)
         return programs.register(impl, compiled, self, compiled)
 
     def _launcher(self, compiled: CompiledProgram) -> _Launcher:
@@ -374,20 +255,21 @@ class ChipWorker(Worker):
             launchers[key] = known
         return known
 
-    def _check_binding(self, compiled: CompiledProgram) -> None:
-        programs.check_compiled(compiled)
+    def _check_binding(self, program: Any) -> CompiledProgram:
+        compiled = programs.check_compiled(program)
         if compiled.platform != self.platform:
-            raise ValueError(
+            raise failures.PLATFORM_MISMATCH(
                 f"the program was compiled for platform {compiled.platform!r}, this worker has platform "
                 f"{self.platform!r}. Use ChipWorker(config=RunConfig(platform={compiled.platform!r})), or compile for "
                 f"{self.platform!r}"
             )
         runtime = programs.runtime_name(compiled)
         if runtime != self.runtime:
-            raise ValueError(
+            raise failures.RUNTIME_MISMATCH(
                 f"the program was compiled for runtime {runtime!r}, this worker has runtime {self.runtime!r}. "
                 f"Use ChipWorker(..., runtime={runtime!r})"
             )
+        return compiled
 
     # Properties
 
@@ -436,74 +318,7 @@ class ChipWorker(Worker):
 
     # What the methods above share
 
-    def _require_ready(self, op: str) -> None:
-        self._ready(op, 0)
-
-    def _ready(self, operation: str, worker_id: int) -> _pypto.Worker:
-        self._check_worker_id(operation, worker_id)
-        impl = self._impl
-        if impl is None:
-            raise RuntimeError(
-                f"ChipWorker.{operation}() requires an initialized ChipWorker. Use `with chipworker:` or call "
-                f"chipworker.init() first."
-            )
-        return impl
-
-    @staticmethod
-    def _check_worker_id(operation: str, worker_id: int) -> None:
-        if worker_id != 0:
-            raise ValueError(f"ChipWorker.{operation}() only supports worker_id=0, got {worker_id}")
-
-    def _buffer_for_ptr(self, ptr: int, *, worker_id: int = 0) -> Any:
-        return self._ready("buffer", worker_id).buffer(ptr)
-
     def __repr__(self) -> str:
-        """Binding and state."""
-        return f"<ChipWorker {self._binding}, {'open' if self.initialized else 'closed'}>"
-
-
-def default_device_memory() -> int:
-    """Half of the machine's memory, in bytes. It is address space: pages are taken when they are touched."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-
-
-def _contiguous_array(init: Any) -> Any:
-    """Contents that are no torch tensor: a numpy array in row-major order, anything else as it is."""
-    if hasattr(init, "__array_interface__") and not init.flags.c_contiguous:
-        return init.copy(order="C")
-    return init
-
-
-def _poison_from_environment() -> bool:
-    return os.environ.get("PYPTO_POISON", "").strip().lower() in ("1", "true", "yes", "on")
-
-
-def _warn_leaked(worker: str, leaked: list[str]) -> None:
-    names = "".join(f"\n  {tensor}" for tensor in leaked)
-    logger.warning(
-        "closing the ChipWorker for %s freed %d tensors that the program was leaking; free them with free_tensor():%s",
-        worker,
-        len(leaked),
-        names,
-    )
-
-
-def _close_abandoned(impl: _pypto.Worker, worker: str, pid: int) -> None:
-    """Closes the device of a worker that was collected while open."""
-    if pid == os.getpid():
-        leaked = impl.close()
-        if leaked:
-            _warn_leaked(worker, leaked)
-
-
-_open_workers: weakref.WeakSet[ChipWorker] = weakref.WeakSet()
-
-
-@atexit.register
-def _close_at_exit() -> None:
-    """Closes what is still open. Launches of other threads are stopped: the interpreter does not wait for them."""
-    for worker in list(_open_workers):
-        try:
-            worker._close(stop=True)
-        except Exception as error:
-            logger.warning("closing the ChipWorker for %s at exit failed: %s", worker.binding, error)
+        """Binding, and the number by which messages call the opened device."""
+        impl = self._impl
+        return f"<ChipWorker {self._binding}, {'closed' if impl is None else f'open as worker #{impl.id}'}>"

@@ -119,8 +119,8 @@ impl Buffer {
     }
 
     /// The extents it was allocated with.
-    pub fn shape(&self) -> Shape {
-        self.shape
+    pub fn shape(&self) -> &Shape {
+        &self.shape
     }
 
     /// The element type it was allocated with.

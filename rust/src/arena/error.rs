@@ -1,12 +1,13 @@
 //! What can go wrong with device memory.
 
-use super::buffer::Buffer;
+use super::buffer::{Buffer, BufferState};
 use super::owner::Owner;
 use super::report::Bytes;
 use crate::dtype::DType;
 use crate::error::ErrorKind;
 use crate::id::DeviceAddr;
 use crate::shape::Shape;
+use std::fmt;
 use std::sync::Arc;
 
 /// Device memory that cannot be had, or an address that is not what it claims to be.
@@ -37,7 +38,7 @@ pub enum ArenaError {
         /// The worker asked.
         owner: Arc<Owner>,
     },
-    /// The size does not fit 64 bits: no capacity would be enough.
+    /// More bytes than any memory has: no capacity would be enough. Look at the extents.
     #[error("a {dtype} tensor of shape {shape} needs more bytes than fit 64 bits")]
     TooLarge {
         /// Extents asked for.
@@ -45,13 +46,13 @@ pub enum ArenaError {
         /// Element type.
         dtype: DType,
     },
-    /// Nothing was asked for. Zero-sized allocations do not exist.
+    /// A size of zero. Zero-sized allocations and copies do not exist: leave the call out.
     #[error("nbytes must be a positive int: zero-sized device memory cannot be allocated or copied")]
     ZeroSize,
-    /// A capacity that no arena can have.
+    /// A capacity of zero. Pass `RunConfig(device_memory=...)` in bytes.
     #[error("device memory must be a positive number of bytes, got {0}: pass RunConfig(device_memory=...)")]
     InvalidCapacity(u64),
-    /// The machine refused the address space.
+    /// The machine refused the address space. Pass a smaller `RunConfig(device_memory=...)`.
     #[error("cannot reserve {} of address space for device memory: {error}. Pass a smaller RunConfig(device_memory=...)", Bytes(*capacity))]
     Reserve {
         /// Bytes asked for.
@@ -59,20 +60,23 @@ pub enum ArenaError {
         /// What the operating system said.
         error: std::io::Error,
     },
-    /// All device addresses of the process are used up.
+    /// All 2^63 device addresses of the process are used up, because none is handed out twice. Start a new process.
     #[error("the process has used all of its 2^63 device addresses; start a new process")]
     AddressesExhausted,
-    /// The address was never handed out by this worker, or so long ago that nothing is known about it any more.
+    /// No allocation ever had this address. Pass what `malloc()` returned, or the `data_ptr` of a tensor.
     #[error(
-        "{addr} is not an allocation base of {owner}, nor an interior pointer of any of its allocations: it was never handed out, or was freed long ago"
+        "{addr} is not an allocation base of {owner}, nor an interior pointer of any of its allocations: it was never handed out{}",
+        Behind(behind)
     )]
     UnknownAddress {
         /// The address.
         addr: DeviceAddr,
         /// The worker asked.
         owner: Arc<Owner>,
+        /// The buffer that ends shortly before it, and how far.
+        behind: Option<(Arc<Buffer>, u64)>,
     },
-    /// The address belongs to memory that was freed.
+    /// The address belongs to memory that was freed. Do not use an address after `free()`.
     #[error("{addr} is no longer an allocation base of {}: it belongs to {buffer}, which was freed", buffer.owner())]
     FreedAddress {
         /// The address.
@@ -80,9 +84,21 @@ pub enum ArenaError {
         /// What was there.
         buffer: Arc<Buffer>,
     },
-    /// The address belongs to another worker.
+    /// The address belongs to memory that was freed, so many frees ago that what was there is forgotten. Do not use an
+    /// address after `free()`.
     #[error(
-        "{addr} is not an allocation base of {owner}: it belongs to {other}. Only the worker that allocated memory can use it"
+        "{addr} is no longer an allocation base of {owner}: what it belongs to was freed long ago. Addresses are never handed out a second time"
+    )]
+    ForgottenAddress {
+        /// The address.
+        addr: DeviceAddr,
+        /// The worker asked.
+        owner: Arc<Owner>,
+    },
+    /// The address belongs to another worker. Use it there, or allocate on this one.
+    #[error(
+        "{addr} is not an allocation base of {owner}: it belongs to {}{other}. Only the worker that allocated memory can use it",
+        OfBuffer(buffer)
     )]
     ForeignAddress {
         /// The address.
@@ -91,8 +107,10 @@ pub enum ArenaError {
         owner: Arc<Owner>,
         /// The worker that handed it out.
         other: Arc<Owner>,
+        /// What it handed out there, unless it is closed or has forgotten.
+        buffer: Option<Arc<Buffer>>,
     },
-    /// The address lies inside a live allocation where its base is needed.
+    /// The address lies inside a live allocation where its base is needed. Only copies take a part of an allocation.
     #[error("{addr} is an interior pointer, not an allocation base: it points {offset} bytes into {buffer} of {}", buffer.owner())]
     InteriorPointer {
         /// The address.
@@ -102,7 +120,7 @@ pub enum ArenaError {
         /// The allocation.
         buffer: Arc<Buffer>,
     },
-    /// An access that starts in a live allocation and ends behind it.
+    /// A copy that starts in a live allocation and ends behind it. Mind the offset of its begin.
     #[error("an access of {bytes} bytes at offset {offset} exceeds the {}-byte backing of {buffer} of {}", buffer.bytes(), buffer.owner())]
     OutOfRange {
         /// Distance from the base.
@@ -112,7 +130,7 @@ pub enum ArenaError {
         /// The allocation.
         buffer: Arc<Buffer>,
     },
-    /// Poison mode: somebody wrote behind the end of an allocation.
+    /// Poison mode: somebody wrote behind the end of an allocation. Look at who writes the buffer that the text names.
     #[error("{found}: memory behind the end of {buffer} of {} was overwritten; the first bad byte is {offset} bytes from its base, {} behind its end", buffer.owner(), offset - buffer.bytes())]
     GuardViolated {
         /// When it was found: `after the launch of 'k'`, `at free`, `at close`.
@@ -122,6 +140,34 @@ pub enum ArenaError {
         /// Distance of the first bad byte from the base.
         offset: u64,
     },
+}
+
+/// `: it lies 0 bytes behind the end of FP32 (16, 16) ...`.
+struct Behind<'a>(&'a Option<(Arc<Buffer>, u64)>);
+
+impl fmt::Display for Behind<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some((buffer, bytes)) => write!(f, ", it lies {bytes} bytes behind the end of {buffer}{}", freed(buffer)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// `FP32 (16, 16) ..., which was freed, of `.
+struct OfBuffer<'a>(&'a Option<Arc<Buffer>>);
+
+impl fmt::Display for OfBuffer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(buffer) => write!(f, "{buffer}{}, of ", freed(buffer)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn freed(buffer: &Buffer) -> &'static str {
+    if buffer.state() == BufferState::Live { "" } else { ", which was freed" }
 }
 
 impl ArenaError {
@@ -136,6 +182,7 @@ impl ArenaError {
             | ArenaError::InvalidCapacity(_)
             | ArenaError::UnknownAddress { .. }
             | ArenaError::FreedAddress { .. }
+            | ArenaError::ForgottenAddress { .. }
             | ArenaError::ForeignAddress { .. }
             | ArenaError::InteriorPointer { .. }
             | ArenaError::OutOfRange { .. } => ErrorKind::Value,
@@ -154,6 +201,7 @@ impl ArenaError {
             ArenaError::AddressesExhausted => "addresses_exhausted",
             ArenaError::UnknownAddress { .. } => "unknown_address",
             ArenaError::FreedAddress { .. } => "freed_address",
+            ArenaError::ForgottenAddress { .. } => "forgotten_address",
             ArenaError::ForeignAddress { .. } => "foreign_address",
             ArenaError::InteriorPointer { .. } => "interior_pointer",
             ArenaError::OutOfRange { .. } => "out_of_range",

@@ -28,6 +28,7 @@ mod report;
 mod storage;
 mod suballocator;
 
+pub use address::is_device_address;
 pub use buffer::{Buffer, BufferKind, BufferSpec, BufferState, Site};
 pub use error::ArenaError;
 pub use owner::Owner;
@@ -49,7 +50,7 @@ pub struct Arena {
     owner: Arc<Owner>,
     storage: Storage,
     blocks: Suballocator,
-    index: Index,
+    index: Arc<Index>,
     lease: Lease,
     poison: bool,
     capacity: u64,
@@ -57,7 +58,7 @@ pub struct Arena {
     touched: u64,
     live: u64,
     peak: u64,
-    kept: [u64; 2],
+    kept: [u64; 3],
 }
 
 /// What a chunk is for; they are counted apart.
@@ -67,6 +68,8 @@ pub enum Purpose {
     Staging = 0,
     /// Scratch memory of executables and what programs create.
     Scratch = 1,
+    /// Packed forms of resident buffers.
+    Packed = 2,
 }
 
 /// Device memory without an address, for launches. It must be given back to its arena with [`Arena::release`].
@@ -103,18 +106,19 @@ impl Arena {
             return Err(ArenaError::InvalidCapacity(capacity));
         }
         let capacity = capacity.checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX);
+        let index = Arc::<Index>::default();
         Ok(Self {
-            owner,
             storage: Storage::reserve(capacity)?,
             blocks: Suballocator::new(capacity / GRANULE),
-            index: Index::default(),
-            lease: Lease::default(),
+            lease: Lease::new(owner.clone(), &index),
+            owner,
+            index,
             poison,
             capacity,
             touched: 0,
             live: 0,
             peak: 0,
-            kept: [0; 2],
+            kept: [0; 3],
         })
     }
 
@@ -156,7 +160,7 @@ impl Arena {
         // In poison mode the rest of the last granule and one more are the guard.
         let granules = bytes.div_ceil(GRANULE) + u64::from(self.poison);
         let block = self.blocks.allocate(granules).ok_or_else(|| self.out_of_memory(bytes))?;
-        let addr = match self.lease.hand_out(&self.owner, bytes) {
+        let addr = match self.lease.hand_out(bytes) {
             Ok(addr) => addr,
             Err(error) => {
                 self.blocks.free(block);
@@ -266,19 +270,19 @@ impl Arena {
 
     /// Ends all live buffers, because their worker closes, and returns them in order of allocation.
     pub fn close_buffers(&mut self) -> Vec<Arc<Buffer>> {
-        let live: Vec<_> = self.index.iter_live().cloned().collect();
+        let live = self.index.live();
         for buffer in &live {
             buffer.set_state(BufferState::WorkerClosed);
             self.blocks.free(buffer.block());
         }
-        self.index = Index::default();
+        self.index.clear();
         self.live = 0;
         live
     }
 
     /// The memory now. Walks the page table and sorts the buffers: not for a hot path.
     pub fn report(&self) -> MemoryReport {
-        let mut live_buffers: Vec<_> = self.index.iter_live().cloned().collect();
+        let mut live_buffers = self.index.live();
         live_buffers.sort_by_key(|buffer| std::cmp::Reverse(buffer.bytes()));
         MemoryReport {
             owner: self.owner.clone(),
@@ -289,6 +293,7 @@ impl Arena {
             peak: self.peak,
             staging: self.kept[Purpose::Staging as usize],
             scratch: self.kept[Purpose::Scratch as usize],
+            packed: self.kept[Purpose::Packed as usize],
             free: self.blocks.free_granules() * GRANULE,
             largest_free: self.largest_free(),
             live_buffers,

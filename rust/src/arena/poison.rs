@@ -24,7 +24,7 @@ impl Arena {
         if !self.poison {
             return Ok(());
         }
-        let damages: Vec<_> = self.index.iter_live().filter_map(|buffer| self.check_guard(buffer).err()).collect();
+        let damages: Vec<_> = self.index.live().iter().filter_map(|buffer| self.check_guard(buffer).err()).collect();
         for damage in &damages {
             let (start, bytes) = guard_of(&damage.0);
             self.storage.fill(start, bytes, GUARD);

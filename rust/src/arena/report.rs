@@ -51,6 +51,8 @@ pub struct MemoryReport {
     pub staging: u64,
     /// What registrations and launches keep as scratch memory.
     pub scratch: u64,
+    /// What the worker keeps as packed forms of resident buffers.
+    pub packed: u64,
     /// Not allocated. Blocks are multiples of 256 bytes, so this can be less than what the other sums leave.
     pub free: u64,
     /// The largest request that would succeed.
@@ -71,6 +73,7 @@ impl MemoryReport {
             peak: 0,
             staging: 0,
             scratch: 0,
+            packed: 0,
             free: 0,
             largest_free: 0,
             live_buffers: Vec::new(),
@@ -98,9 +101,14 @@ impl fmt::Display for MemoryReport {
         row(f, "capacity", self.capacity, format_args!("reserved {reserved}, committed {committed}"))?;
         let buffers = if self.count() == 1 { "buffer" } else { "buffers" };
         row(f, "live", self.live, format_args!("{} {buffers}, peak {}", self.count(), Bytes(self.peak)))?;
-        let (staging, scratch) = (Bytes(self.staging), Bytes(self.scratch));
-        let kept = self.staging + self.scratch;
-        row(f, "kept by launches", kept, format_args!("staging {staging}, scratch {scratch}"))?;
+        let [staging, scratch, packed] = [self.staging, self.scratch, self.packed].map(Bytes);
+        let kept = self.staging + self.scratch + self.packed;
+        row(
+            f,
+            "kept by launches",
+            kept,
+            format_args!("staging {staging}, scratch {scratch}, packed weights {packed}"),
+        )?;
         let (largest, percent) = (Bytes(self.largest_free), 100.0 * self.fragmentation());
         row(f, "free", self.free, format_args!("largest block {largest}, fragmentation {percent:.0}%"))?;
         let shown = f.precision().unwrap_or(20);

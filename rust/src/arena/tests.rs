@@ -89,8 +89,8 @@ fn each_kind_of_wrong_address_has_its_own_error() {
     let at = |buffer: &Buffer, offset| DeviceAddr(buffer.addr().0 + offset);
 
     let (found, offset) = arena.find(at(&live, 1023)).unwrap();
-    assert!(Arc::ptr_eq(found, &live) && offset == 1023);
-    let text = |result: Result<&Arc<Buffer>, ArenaError>| {
+    assert!(Arc::ptr_eq(&found, &live) && offset == 1023);
+    let text = |result: Result<Arc<Buffer>, ArenaError>| {
         let error = result.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Value);
         assert!(error.to_string().contains("allocation base"), "{error}");
@@ -105,10 +105,43 @@ fn each_kind_of_wrong_address_has_its_own_error() {
     assert!(stale.contains("FP16 (3, 5)") && stale.contains("model.py:12") && stale.contains("was freed"), "{stale}");
     let (code, theirs) = text(arena.find_base(foreign.addr()));
     assert_eq!(code, "foreign_address");
-    assert!(theirs.contains("(other)") && theirs.contains("(test)"), "{theirs}");
-    for unknown in [at(&live, 1024), DeviceAddr(0), DeviceAddr(u64::MAX), DeviceAddr(0x7fff_1234_5678)] {
-        assert_eq!(text(arena.find_base(unknown)).0, "unknown_address", "{unknown}");
+    for part in ["(other)", "(test)", "it belongs to UINT8 (100,)", "allocated at model.py:12, of worker"] {
+        assert!(theirs.contains(part), "{part:?} is missing in {theirs}");
     }
+    for unknown in [DeviceAddr(0), DeviceAddr(u64::MAX), DeviceAddr(0x7fff_1234_5678), at(&freed, 1 << 30)] {
+        let (code, never) = text(arena.find_base(unknown));
+        assert_eq!(code, "unknown_address", "{unknown}");
+        assert!(never.ends_with("it was never handed out"), "{never}");
+    }
+}
+
+#[test]
+fn an_address_of_another_worker_names_what_is_known_of_its_buffer() {
+    let arena = arena_of(1 << 20, false);
+    let mut other = Arena::new(Arc::new(Owner::new(Some("other".into()))), 1 << 20, false).unwrap();
+    let buffer = other.allocate(spec(&[3, 5], DType::F16), Contents::Unwritten).unwrap();
+    other.free(&buffer).unwrap();
+    let text = || arena.find(buffer.addr()).unwrap_err().to_string();
+    assert!(text().contains("FP16 (3, 5)") && text().contains(", which was freed, of worker"), "{}", text());
+    drop(other);
+    let owner = buffer.owner().to_string();
+    assert!(text().contains(&format!("it belongs to {owner}. Only the worker")), "{}", text());
+}
+
+#[test]
+fn the_gap_behind_a_buffer_is_nobodys() {
+    let mut arena = arena_of(1 << 20, false);
+    let buffer = arena.allocate(spec(&[16, 16], DType::F32), Contents::Unwritten).unwrap();
+    let text = |arena: &Arena| {
+        let error = arena.find(DeviceAddr(buffer.addr().0 + 1030)).unwrap_err();
+        assert_eq!(error.code(), "unknown_address");
+        error.to_string()
+    };
+    let live = text(&arena);
+    assert!(live.contains("never handed out, it lies 6 bytes behind the end of FP32 (16, 16)"), "{live}");
+    assert!(live.ends_with("allocated at model.py:12"), "{live}");
+    arena.free(&buffer).unwrap();
+    assert!(text(&arena).ends_with("allocated at model.py:12, which was freed"), "{}", text(&arena));
 }
 
 #[test]
@@ -138,7 +171,11 @@ fn a_stale_address_is_recognised_after_thousands_of_allocations() {
         arena.free(&buffer).unwrap();
         recent.push(buffer);
     }
-    assert_eq!(arena.find(old.addr()).unwrap_err().code(), "unknown_address");
+    let forgotten = arena.find(old.addr()).unwrap_err();
+    assert_eq!((forgotten.kind(), forgotten.code()), (ErrorKind::Value, "forgotten_address"));
+    let text = forgotten.to_string();
+    assert!(text.contains("is no longer an allocation base of worker") && text.contains("freed long ago"), "{text}");
+    assert_eq!(arena.find(DeviceAddr(recent[4999].addr().0 + 4096)).unwrap_err().code(), "unknown_address");
     for buffer in recent.iter().rev().take(256) {
         assert_eq!(arena.find(buffer.addr()).unwrap_err().code(), "freed_address");
     }
@@ -255,7 +292,7 @@ proptest! {
                     prop_assert!(bytes_of(&arena, &buffer).iter().all(|&byte| byte == fresh));
                     let value = number as u8 + 1;
                     arena.storage.fill(buffer.block().offset * GRANULE, bytes, value);
-                    prop_assert!(Arc::ptr_eq(arena.find_base(buffer.addr()).unwrap(), &buffer));
+                    prop_assert!(Arc::ptr_eq(&arena.find_base(buffer.addr()).unwrap(), &buffer));
                     live.push((buffer, value));
                 }
             }

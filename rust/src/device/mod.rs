@@ -5,6 +5,7 @@
 
 pub mod sim;
 
+use crate::dtype::DType;
 use crate::error::ErrorKind;
 use crate::program::{Loc, Program, ProgramError};
 use crate::shape::Shape;
@@ -19,6 +20,22 @@ pub trait Device: Send + Sync {
 
     /// Verifies `program`, resolves its kernels and plans its scratch memory.
     fn compile(&self, program: &Program) -> Result<Box<dyn Executable>, DeviceError>;
+
+    /// Bytes of the packed form of a matrix. Leading extents of `shape` count as rows.
+    fn packed_bytes(&self, form: PackedForm, shape: &Shape) -> u64 {
+        let _ = (form, shape);
+        0
+    }
+
+    /// Packs a matrix, so that products with it need not.
+    ///
+    /// # Safety
+    /// `matrix` is row-major and valid for its shape and the element type of `form`, `dst` for
+    /// [`Device::packed_bytes`] bytes aligned to 64; nobody writes either meanwhile.
+    #[allow(unsafe_code)]
+    unsafe fn pack(&self, form: PackedForm, matrix: &TensorArg, dst: *mut u8) {
+        let _ = (form, matrix, dst);
+    }
 
     /// Copies `bytes` from host memory to device memory.
     ///
@@ -36,22 +53,34 @@ pub trait Device: Send + Sync {
 }
 
 /// A program made ready for one device.
-pub trait Executable: Send + Sync {
+pub trait Executable: Send {
     /// Bytes of scratch memory that a launch needs. The worker reserves them once, at registration.
     fn scratch_bytes(&self) -> u64;
 
-    /// An estimate of the work of one launch in nanoseconds of one core, for arguments like these. The caller releases
-    /// the Python lock only for launches that are longer than the release.
-    fn estimated_ns(&self, tensors: &[TensorArg]) -> u64;
+    /// An estimate of the work of one launch in nanoseconds of one core. The caller releases the Python lock only for
+    /// launches that are longer than the release.
+    fn estimated_ns(&self) -> u64;
 
-    /// Runs the program once and returns when it is done. The caller keeps launches of one executable apart.
+    /// The tensor parameters of which a packed form helps.
+    fn packable(&self) -> &[Packable] {
+        &[]
+    }
+
+    /// Whether a launch that [repeats](Launch::repeats) the last one writes every byte of this tensor parameter and reads
+    /// none of it. Then nobody sees what was there, and the caller need not clear it. `false` is always right.
+    fn overwrites(&self, tensor: usize) -> bool {
+        let _ = tensor;
+        false
+    }
+
+    /// Runs the program once and returns when it is done.
     ///
     /// # Safety
     /// `launch.tensors` and `launch.scalars` match the parameters of the program: number, rank, element type, extents,
     /// and each address is valid for its extents. A tensor that the program writes overlaps no other. `launch.scratch`
     /// has [`Executable::scratch_bytes`] bytes.
     #[allow(unsafe_code)]
-    unsafe fn launch(&self, launch: Launch<'_>) -> Result<(), DeviceError>;
+    unsafe fn launch(&mut self, launch: Launch<'_>) -> Result<(), DeviceError>;
 }
 
 /// What one launch works on.
@@ -60,6 +89,11 @@ pub struct Launch<'a> {
     pub tensors: &'a [TensorArg],
     /// The scalar parameters in order: integers as two's complement, floats as the bits of a binary32, truth values 0 or 1.
     pub scalars: &'a [u64],
+    /// The extents of all tensors and the scalars are those of the last launch of this executable, however that ended.
+    /// Addresses may differ. What the device worked out for them then still holds.
+    pub repeats: bool,
+    /// Packed forms of the tensors, one for each [`Executable::packable`], null where there is none; may be empty.
+    pub packed: &'a [*const u8],
     /// Scratch memory of the executable, 256-byte aligned.
     pub scratch: *mut u8,
     /// Memory for what the program creates in this launch.
@@ -69,6 +103,24 @@ pub struct Launch<'a> {
     pub poll: &'a mut dyn FnMut() -> bool,
     /// Number of this launch in the process, for trace records.
     pub invocation: u32,
+}
+
+/// How a matrix is packed. Every device packs equal forms alike, whatever the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PackedForm {
+    /// Element type.
+    pub dtype: DType,
+    /// The matrix is the transpose of the right operand: rows are its columns.
+    pub transposed: bool,
+}
+
+/// A tensor parameter that is only read, and as the right operand of matrix products.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packable {
+    /// Which of [`Launch::tensors`].
+    pub tensor: usize,
+    /// The form that the products take.
+    pub form: PackedForm,
 }
 
 /// A tensor argument.

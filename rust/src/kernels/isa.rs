@@ -58,8 +58,8 @@ impl Isa {
 
     /// The instruction set for new registrations: `PYPTO_ISA` where it is set, else the best.
     pub fn from_env() -> Result<Self, IsaError> {
-        match std::env::var("PYPTO_ISA") {
-            Ok(name) if !name.is_empty() => Self::choose(&name, Self::detect()),
+        match std::env::var_os("PYPTO_ISA") {
+            Some(name) if !name.is_empty() => Self::choose(&name.to_string_lossy(), Self::detect()),
             _ => Ok(Self::detect()),
         }
     }

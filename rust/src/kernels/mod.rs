@@ -2,11 +2,13 @@
 //!
 //! - [`chain`]: elementwise work, casts, broadcasts, row reductions, loads and stores, fused and run chunk by chunk in registers;
 //! - [`matmul`]: matrix products;
+//! - [`block`]: whole-tile operations (transposes, reductions of columns, gathers, sorting) and 64-bit integers;
 //! - [`convert`]: 16-bit floats.
 //!
 //! Results never depend on the instruction set or on how work is split: every floating-point operation is one IEEE
 //! operation in a fixed order, and `fma` is always fused (in software where the processor has none).
 
+pub mod block;
 pub mod chain;
 pub mod convert;
 mod isa;

@@ -22,7 +22,7 @@ mod verify;
 
 pub use encode::MAX_DEPTH;
 pub use ops::{OpCode, ScalarOp};
-pub use signature::{Family, ScalarRule};
+pub use signature::{ArgRule, Cover, Element, RegionRule, ScalarRule, TileRule, Types};
 pub use verify::{ProgramError, verify};
 
 pub use crate::dtype::Rounding;

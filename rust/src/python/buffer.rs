@@ -1,10 +1,10 @@
 //! `Buffer`: the allocation behind a `DeviceTensor`, for inspection.
 
+use super::codes::Edge;
 use super::dtypes;
 use super::numbers::{self, ShapeRule};
 use super::tensor::{DeviceTensor, Resident};
 use crate::arena::BufferState;
-use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyTuple};
 
@@ -85,19 +85,16 @@ impl Buffer {
 pub(super) fn check(object: &Bound<'_, PyAny>, addr: u64) -> PyResult<()> {
     let base = object.getattr("base").ok().and_then(|base| base.cast_into::<PyInt>().ok());
     let Some(base) = base else {
-        return Err(PyTypeError::new_err(format!(
-            "buffer must have an int attribute 'base', got {}",
-            numbers::type_name(object)
-        )));
+        return Err(Edge::BadBuffer
+            .error(format!("buffer must have an int attribute 'base', got {}", numbers::type_name(object))));
     };
     if base.extract::<u64>().ok() != Some(addr) {
-        return Err(PyValueError::new_err(format!("buffer base {base} does not match data_ptr {addr}")));
+        return Err(Edge::BufferMismatch.error(format!("buffer base {base} does not match data_ptr {addr}")));
     }
     if !object.getattr("tensor").is_ok_and(|method| method.is_callable()) {
-        return Err(PyTypeError::new_err(format!(
-            "buffer must have a method 'tensor', got {}",
-            numbers::type_name(object)
-        )));
+        return Err(
+            Edge::BadBuffer.error(format!("buffer must have a method 'tensor', got {}", numbers::type_name(object)))
+        );
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Element types as torch objects. torch is imported when the first of them is needed.
 
+use super::codes::Edge;
 use crate::dtype::DType;
-use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
@@ -32,7 +32,9 @@ pub(super) fn from_torch(object: &Bound<'_, PyAny>) -> PyResult<DType> {
     }
     if object.get_type().is(table[0].bind(py).get_type()) {
         let known = DType::ALL.iter().map(|dtype| dtype.torch_name()).collect::<Vec<_>>().join(", ");
-        return Err(PyValueError::new_err(format!("Unsupported DeviceTensor dtype {object}. Supported: {known}")));
+        return Err(
+            Edge::UnsupportedDtype.error(format!("Unsupported DeviceTensor dtype {object}. Supported: {known}"))
+        );
     }
-    Err(PyTypeError::new_err(format!("dtype must be a torch.dtype, got {}", object.repr()?)))
+    Err(Edge::BadDtype.error(format!("dtype must be a torch.dtype, got {}", object.repr()?)))
 }

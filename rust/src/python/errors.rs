@@ -18,7 +18,16 @@ pub(super) fn at_position(position: usize, error: &Error) -> PyErr {
     exception(error.kind(), error.code(), format!("At position {position}: {error}"))
 }
 
-fn exception(kind: ErrorKind, code: &'static str, text: String) -> PyErr {
+/// The exception for an error about device memory that `subject` stands for: `Parameter 'ptr' of free()`.
+pub(super) fn about(subject: &str, error: Error) -> PyErr {
+    match error {
+        Error::Arena(_) => exception(error.kind(), error.code(), format!("{subject}: {error}")),
+        // The worker is the reason, not what it was given.
+        _ => error.into(),
+    }
+}
+
+pub(super) fn exception(kind: ErrorKind, code: &'static str, text: String) -> PyErr {
     let exception = match kind {
         ErrorKind::Type => PyTypeError::new_err(text),
         ErrorKind::Value => PyValueError::new_err(text),

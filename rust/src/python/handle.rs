@@ -5,6 +5,7 @@
 //! exchange API, everything else by the slower protocols of [`super::host`].
 #![allow(unsafe_code)] // vouches to the core for host addresses whose objects the argument tuple keeps alive
 
+use super::codes::Edge;
 use super::host::{HostArray, Keep, Role};
 use super::scalar;
 use super::shared::{Shared, detached};
@@ -16,18 +17,20 @@ use crate::dtype::DType;
 use crate::error::Error;
 use crate::program::{Dim, Param, ParamKind};
 use crate::worker::{HostTensor, Registration, Value, WorkerError};
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 use pyo3::{PyTraverseError, PyTypeInfo, PyVisit};
-use std::mem::MaybeUninit;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::mem::{self, MaybeUninit};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Launches that are expected to take longer than this run detached. Detaching and attaching again costs about 0.1 us
 /// when no other thread wants the interpreter, and up to a switch interval (5 ms) when one does.
-const ATTACHED_NS: u32 = 20_000;
+const ATTACHED_NS: u64 = 20_000;
+
+/// Copies are estimated at this many bytes per nanosecond (10 GB/s). Only their order of magnitude matters.
+const COPY_BYTES_PER_NS: u64 = 10;
 
 /// Arguments up to this number need no memory of their own.
 const INLINE_ARGS: usize = 8;
@@ -44,32 +47,9 @@ pub(super) struct RegistrationHandle {
     outputs: Box<[usize]>,
     has_return: bool,
     unregistered: AtomicBool,
-    /// Whether all extents are declared, so that every launch does the same work.
-    is_static: bool,
-    /// What a launch was estimated to take, for which arguments on the host; see [`Estimate`].
-    estimate: AtomicU64,
+    /// Room for the arguments of a launch that has many, kept for the next one.
+    spare: Mutex<Vec<Value<'static>>>,
     pub(super) vectorcall: Vectorcall,
-}
-
-/// The estimate of a static program's launch, remembered: making one costs as much as reading the arguments.
-#[derive(Clone, Copy, PartialEq)]
-struct Estimate {
-    /// One bit for each argument that is on the host and so adds its copies.
-    hosts: u32,
-    /// Saturates.
-    ns: u32,
-}
-
-impl Estimate {
-    fn load(from: &AtomicU64) -> Option<Self> {
-        // No launch has all of 32 arguments on the host and takes the longest time; it would only be estimated again.
-        let bits = from.load(Ordering::Relaxed);
-        (bits != u64::MAX).then_some(Self { hosts: (bits >> 32) as u32, ns: bits as u32 })
-    }
-
-    fn store(self, to: &AtomicU64) {
-        to.store(u64::from(self.hosts) << 32 | u64::from(self.ns), Ordering::Relaxed);
-    }
 }
 
 impl RegistrationHandle {
@@ -81,13 +61,6 @@ impl RegistrationHandle {
         outputs: Vec<usize>,
         has_return: bool,
     ) -> Self {
-        let params = &registration.program().params;
-        let is_declared = |dim: &Dim| matches!(dim, Dim::Const(_));
-        let is_static = params.len() <= u32::BITS as usize
-            && params.iter().all(|param| match &param.kind {
-                ParamKind::Tensor { dims, .. } => dims.iter().all(is_declared),
-                ParamKind::Scalar { .. } => true,
-            });
         Self {
             shared,
             registration,
@@ -96,10 +69,17 @@ impl RegistrationHandle {
             outputs: outputs.into_boxed_slice(),
             has_return,
             unregistered: AtomicBool::new(false),
-            is_static,
-            estimate: AtomicU64::new(u64::MAX),
+            spare: Mutex::default(),
             vectorcall: vectorcall::ENTRY,
         }
+    }
+
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    pub(super) fn registration(&self) -> &Registration {
+        &self.registration
     }
 
     fn params(&self) -> &[Param] {
@@ -136,22 +116,37 @@ impl RegistrationHandle {
 
     /// Launches with one argument for each parameter, which the caller has counted.
     fn launch(&self, py: Python<'_>, args: &[Bound<'_, PyAny>]) -> PyResult<()> {
-        let params = self.params();
-        assert_eq!(params.len(), args.len(), "one argument for each parameter");
-        // Left uninitialised: filling in 768 bytes would be a sixth of the instructions of this function.
-        let mut inline = [const { MaybeUninit::<Value<'_>>::uninit() }; INLINE_ARGS];
-        let mut spilled = Vec::new();
-        let slots = if params.len() <= INLINE_ARGS {
-            &mut inline[..params.len()]
-        } else {
-            spilled.resize_with(params.len(), MaybeUninit::uninit);
-            &mut spilled[..]
-        };
+        let count = self.params().len();
+        assert_eq!(count, args.len(), "one argument for each parameter");
+        if count <= INLINE_ARGS {
+            // Left uninitialised: filling in 768 bytes would be a sixth of the instructions of this function.
+            let mut slots = [const { MaybeUninit::<Value<'_>>::uninit() }; INLINE_ARGS];
+            return self.launch_from(py, args, &mut slots[..count]);
+        }
+        // A launch from within this one, or from another thread, finds the room empty and makes its own.
+        let mut values = empty(mem::take(&mut *self.spare()));
+        values.reserve(count);
+        let result = self.launch_from(py, args, &mut values.spare_capacity_mut()[..count]);
+        *self.spare() = empty(values);
+        result
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Vec<Value<'static>>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the arguments into `slots`, and launches.
+    fn launch_from<'a>(
+        &self,
+        py: Python<'_>,
+        args: &'a [Bound<'_, PyAny>],
+        slots: &mut [MaybeUninit<Value<'a>>],
+    ) -> PyResult<()> {
         // Allocates only for arrays that are not read through the exchange API.
         let mut keep = Vec::new();
-        let mut hosts = 0u32;
+        let mut host_bytes = 0u64;
         let class = DeviceTensor::type_object_raw(py);
-        for (position, ((slot, param), arg)) in slots.iter_mut().zip(params).zip(args).enumerate() {
+        for (position, ((slot, param), arg)) in slots.iter_mut().zip(self.params()).zip(args).enumerate() {
             if let ParamKind::Tensor { .. } = param.kind
                 && arg.get_type_ptr() == class
                 // SAFETY: it has exactly this class.
@@ -161,26 +156,24 @@ impl RegistrationHandle {
                 let (shape, dtype) = (tensor.extents(), tensor.element());
                 slot.write(Value::Resident { buffer: &resident.buffer, shape, dtype });
             } else {
-                slot.write(read_argument(arg, param, position, &mut keep)?);
-                hosts |= 1u32.unbounded_shl(position as u32);
+                let value = slot.write(read_argument(arg, param, position, &mut keep)?);
+                if let Value::Host(tensor) = value {
+                    host_bytes = host_bytes.saturating_add(tensor.bytes());
+                }
             }
         }
         // SAFETY: each slot was written: there are as many arguments as parameters.
         let values = unsafe { slots.assume_init_ref() };
-        self.run(py, values, hosts)
+        self.run(py, values, host_bytes)
     }
 
-    /// Launches. `hosts` has a bit for each argument on the host.
-    fn run(&self, py: Python<'_>, values: &[Value<'_>], hosts: u32) -> PyResult<()> {
+    /// Launches. `host_bytes` are those of the arguments on the host.
+    fn run(&self, py: Python<'_>, values: &[Value<'_>], host_bytes: u64) -> PyResult<()> {
         let mut session = self.shared.enter(py, "run")?;
         let registration = &*self.registration;
-        let remembered = Estimate::load(&self.estimate).filter(|estimate| self.is_static && estimate.hosts == hosts);
-        let estimate = remembered.unwrap_or_else(|| {
-            let ns = session.launch_estimate_ns(registration, values);
-            Estimate { hosts, ns: u32::try_from(ns).unwrap_or(u32::MAX) }
-        });
+        let estimate = registration.estimate_ns().saturating_add(host_bytes / COPY_BYTES_PER_NS);
         let mut raised = None;
-        let result = if estimate.ns <= ATTACHED_NS {
+        let result = if estimate <= ATTACHED_NS {
             let mut poll = || {
                 let signals = py.check_signals();
                 // The estimate was wrong: give other threads their turn.
@@ -197,10 +190,6 @@ impl RegistrationHandle {
             })
         };
         drop(session);
-        if remembered.is_none() && result.is_ok() {
-            // Only now: of arguments that are refused the estimate is 0.
-            estimate.store(&self.estimate);
-        }
         trace::flush_mirror(py);
         match (raised, result) {
             // What a signal handler raised goes first: the launch failed because of it.
@@ -214,7 +203,7 @@ impl RegistrationHandle {
         *raised = match signals {
             Err(error) => Some(error),
             Ok(()) if self.shared.is_stopping() => {
-                Some(PyRuntimeError::new_err("the launch was stopped: its ChipWorker is being closed at exit"))
+                Some(Edge::LaunchStopped.error("the launch was stopped: its ChipWorker is being closed at exit"))
             }
             Ok(()) => None,
         };
@@ -245,7 +234,7 @@ impl RegistrationHandle {
 
     #[cold]
     fn closed_error(&self) -> PyErr {
-        PyRuntimeError::new_err(format!(
+        Edge::HandleClosed.error(format!(
             "RegistrationHandle has been unregistered (or its parent Worker was closed). Re-register {:?} with \
              worker.register(...)",
             self.registration.program().name
@@ -258,7 +247,7 @@ impl RegistrationHandle {
         let expected = self.params().len();
         let returning =
             if self.has_return { format!(" or {} (return)", expected - self.outputs.len()) } else { String::new() };
-        PyTypeError::new_err(format!(
+        Edge::ArgumentCount.error(format!(
             "{} expects {expected} (in-place){returning} arguments, got {got}. Parameters: [{names}]",
             self.registration.program().name
         ))
@@ -328,8 +317,15 @@ impl RegistrationHandle {
     }
 }
 
+/// The room of a vector for values that live for another time.
+fn empty<'b>(mut values: Vec<Value<'_>>) -> Vec<Value<'b>> {
+    values.clear();
+    // Collecting in place keeps the allocation, since both types have one layout.
+    values.into_iter().map(|_| unreachable!("it is empty")).collect()
+}
+
 /// Reads an argument that is no resident tensor. What the value points to lives as long as the argument and `keep`.
-fn read_argument<'a>(
+pub(super) fn read_argument<'a>(
     arg: &'a Bound<'_, PyAny>,
     param: &Param,
     position: usize,
@@ -340,7 +336,7 @@ fn read_argument<'a>(
         ParamKind::Tensor { .. } => {
             if let Ok(tensor) = arg.cast_exact::<DeviceTensor>() {
                 let why = tensor::not_resident(tensor.get(), arg.py());
-                return Err(PyValueError::new_err(format!("At position {position}: {why}")));
+                return Err(Edge::RawTensor.error(format!("At position {position}: {why}")));
             }
             let HostArray { data, shape, dtype, writable, keep: kept } = HostArray::read(arg, role)?;
             keep.extend(kept);
@@ -354,7 +350,7 @@ fn read_argument<'a>(
 
 /// The exception of a launch. One about a resident buffer also says where that stands among the arguments.
 #[cold]
-fn launch_error(error: Error, values: &[Value<'_>]) -> PyErr {
+pub(super) fn launch_error(error: Error, values: &[Value<'_>]) -> PyErr {
     let Error::Worker(
         WorkerError::FreedBuffer { buffer, .. }
         | WorkerError::StaleBuffer { buffer, .. }
@@ -382,14 +378,14 @@ fn placeholder(dtype: DType) -> Value<'static> {
 
 fn allocate_output<'py>(py: Python<'py>, param: &Param) -> PyResult<Bound<'py, PyAny>> {
     let ParamKind::Tensor { dtype, dims, .. } = &param.kind else {
-        return Err(PyValueError::new_err(format!("the output {:?} is no tensor", param.name)));
+        return Err(Edge::BadOutputs.error(format!("the output {:?} is no tensor", param.name)));
     };
     let mut extents = Vec::with_capacity(dims.len());
     for dim in dims {
         match dim {
             Dim::Const(extent) => extents.push(*extent),
             Dim::Symbol(_) => {
-                return Err(PyValueError::new_err(format!(
+                return Err(Edge::DynamicOutput.error(format!(
                     "the output {:?} has a dynamic dimension, so it cannot be allocated for you: pass all tensors \
                      explicitly",
                     param.name
@@ -413,5 +409,5 @@ fn check_config(config: &Bound<'_, PyAny>) -> PyResult<()> {
     if config.is_instance(class.bind(py))? {
         return Ok(());
     }
-    Err(PyTypeError::new_err(format!("config must be a RunConfig, got {}", super::numbers::type_name(config))))
+    Err(Edge::BadConfig.error(format!("config must be a RunConfig, got {}", super::numbers::type_name(config))))
 }

@@ -61,6 +61,7 @@ getters! {
     peak: u64 = |report| report.peak;
     staging: u64 = |report| report.staging;
     scratch: u64 = |report| report.scratch;
+    packed: u64 = |report| report.packed;
     free: u64 = |report| report.free;
     largest_free: u64 = |report| report.largest_free;
     count: usize = |report| report.count();

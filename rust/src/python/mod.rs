@@ -6,14 +6,18 @@
 //! | file                             | what it holds                                                              |
 //! |----------------------------------|----------------------------------------------------------------------------|
 //! | `handle`, `vectorcall`           | the launch path: calls, arguments, Ctrl-C, outputs of return-style calls     |
+//! | `check`                          | the checks of a launch without the launch                                  |
 //! | `host`, `dlpack`                 | host arrays: torch, numpy, anything that speaks DLPack                       |
 //! | `scalar`, `numbers`, `dtypes`    | numbers, shapes and element types as Python has them                         |
 //! | `worker`, `shared`, `transfer`   | one opened device, the way in that never waits while attached, copies        |
 //! | `tensor`, `buffer`, `memory`     | `DeviceTensor`, the allocation behind it, the memory report                  |
 //! | `program`, `trace`               | programs in and out; recordings, and `[STRACE]` lines                        |
-//! | `platform`, `site`, `errors`     | which device a name opens; the user's line; the one table of exceptions      |
+//! | `platform`, `site`               | which device a name opens; the user's line                                   |
+//! | `errors`, `codes`                | the one place that makes exceptions; what is found before the core is asked |
 
 mod buffer;
+mod check;
+mod codes;
 mod dlpack;
 mod dtypes;
 mod errors;
@@ -32,6 +36,7 @@ mod transfer;
 mod vectorcall;
 mod worker;
 
+use crate::device::sim::pool::MAX_CORES;
 use pyo3::prelude::*;
 
 /// The extension module.
@@ -39,14 +44,15 @@ use pyo3::prelude::*;
 mod _pypto {
     #[pymodule_export]
     use super::{
-        buffer::Buffer, handle::RegistrationHandle, memory::MemoryReport, program::Program, tensor::DeviceTensor,
-        trace::Recording, trace::mirror_trace, trace::trace_available, worker::Worker,
+        buffer::Buffer, check::check_arguments, handle::RegistrationHandle, memory::MemoryReport, program::Program,
+        tensor::DeviceTensor, trace::Recording, trace::mirror_trace, trace::trace_available, worker::Worker,
     };
 
     use super::*;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("MAX_CORES", MAX_CORES)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

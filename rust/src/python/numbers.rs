@@ -1,17 +1,32 @@
 //! Strict reading of integers: a `bool` is no extent and no pointer, and nothing is truncated.
 
+use super::codes::Edge;
 use crate::shape::{MAX_RANK, Shape};
-use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt};
 
-/// A plain integer, or `None` for anything else. What does not fit 64 bits saturates.
-fn integer(object: &Bound<'_, PyAny>) -> Option<i64> {
-    if object.is_instance_of::<PyBool>() {
-        return None;
+/// A plain integer.
+enum Integer {
+    Fits(i64),
+    /// Below 64 bits.
+    Low,
+    /// Above 64 bits.
+    High,
+}
+
+impl Integer {
+    /// Reads an integer; `None` for anything else.
+    fn read(object: &Bound<'_, PyAny>) -> Option<Self> {
+        if object.is_instance_of::<PyBool>() {
+            return None;
+        }
+        let number = object.cast::<PyInt>().ok()?;
+        Some(match number.extract() {
+            Ok(value) => Integer::Fits(value),
+            Err(_) if number.lt(0).unwrap_or(false) => Integer::Low,
+            Err(_) => Integer::High,
+        })
     }
-    let number = object.cast::<PyInt>().ok()?;
-    Some(number.extract().unwrap_or_else(|_| if number.lt(0).unwrap_or(false) { i64::MIN } else { i64::MAX }))
 }
 
 /// An address: a positive integer.
@@ -19,24 +34,42 @@ fn integer(object: &Bound<'_, PyAny>) -> Option<i64> {
 /// # Errors
 /// `ValueError` for everything else.
 pub(super) fn address(object: &Bound<'_, PyAny>, name: &str) -> PyResult<u64> {
-    match integer(object) {
-        // The largest number stands for everything that is larger, and no address is.
-        Some(value) if value > 0 && value < i64::MAX => Ok(value as u64),
-        _ => Err(PyValueError::new_err(format!("{name} must be a positive int, got {}", object.repr()?))),
+    match Integer::read(object) {
+        Some(Integer::Fits(value)) if value > 0 => Ok(value as u64),
+        Some(Integer::High) => {
+            Err(Edge::BadAddress.error(format!("{name} must be a positive int below 2**63, got {}", object.repr()?)))
+        }
+        _ => Err(Edge::BadAddress.error(format!("{name} must be a positive int, got {}", shown(object)?))),
     }
 }
 
-/// A number of bytes: a positive integer. `True` counts as 1, as it does in PyPTO.
+/// An object in a message: itself where that is short, else its type.
+fn shown(object: &Bound<'_, PyAny>) -> PyResult<String> {
+    let text = object.repr()?.to_string();
+    Ok(if text.len() <= 120 { text } else { format!("an object of type {}", type_name(object)) })
+}
+
+/// What `malloc` is asked for: as [`byte_count`], but `True` counts as 1, as it does in PyPTO.
+///
+/// # Errors
+/// As there.
+pub(super) fn malloc_size(object: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+    if object.is_instance_of::<PyBool>() && object.is_truthy()? {
+        return Ok(Some(1));
+    }
+    byte_count(object)
+}
+
+/// A number of bytes: a positive integer, `None` for one that no memory reaches (2**63 and more).
 ///
 /// # Errors
 /// `ValueError` for everything else.
-pub(super) fn byte_count(object: &Bound<'_, PyAny>) -> PyResult<u64> {
-    let value =
-        if object.is_instance_of::<PyBool>() { object.extract::<bool>()? as i64 } else { integer(object).unwrap_or(0) };
-    if value > 0 {
-        return Ok(value as u64);
+pub(super) fn byte_count(object: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+    match Integer::read(object) {
+        Some(Integer::Fits(value)) if value > 0 => Ok(Some(value as u64)),
+        Some(Integer::High) => Ok(None),
+        _ => Err(Edge::BadSize.error(format!("nbytes must be a positive int, got {}", shown(object)?))),
     }
-    Err(PyValueError::new_err(format!("nbytes must be a positive int, got {}", object.repr()?)))
 }
 
 /// How the two places that take a shape word their complaints.
@@ -57,16 +90,24 @@ pub(super) fn shape(object: &Bound<'_, PyAny>, rule: &ShapeRule) -> PyResult<Sha
     let mut rank = 0;
     let mut positive = true;
     let items = object.try_iter().map_err(|_| {
-        PyTypeError::new_err(format!("{of} shape must contain ints: expected a tuple, got {}", type_name(object)))
+        Edge::BadShape.error(format!("{of} shape must contain ints: expected a tuple, got {}", type_name(object)))
     })?;
     for item in items {
         let item = item?;
-        let Some(extent) = integer(&item) else {
-            return Err(PyTypeError::new_err(format!(
-                "{of} shape must contain ints, got {} of type {}",
+        let Some(extent) = Integer::read(&item) else {
+            return Err(Edge::BadShape.error(format!(
+                "{of} shape must contain ints, got {} of type {}; convert it with int(...)",
                 item.repr()?,
                 type_name(&item)
             )));
+        };
+        let extent = match extent {
+            Integer::Fits(extent) => extent,
+            Integer::Low => -1,
+            Integer::High => {
+                return Err(Edge::BadExtent
+                    .error(format!("{of} shape has an extent of {}: no memory holds 2**63 elements", item.repr()?)));
+            }
         };
         positive &= extent > 0;
         if rank < MAX_RANK {
@@ -75,13 +116,13 @@ pub(super) fn shape(object: &Bound<'_, PyAny>, rule: &ShapeRule) -> PyResult<Sha
         rank += 1;
     }
     if rank == 0 {
-        return Err(PyValueError::new_err(format!("{of} shape must be non-empty: 0-dimensional tensors do not exist")));
+        return Err(Edge::BadExtent.error(format!("{of} shape must be non-empty: 0-dimensional tensors do not exist")));
     }
     if !positive {
-        return Err(PyValueError::new_err(format!("{of} shape {}, got {}", rule.positive, object.repr()?)));
+        return Err(Edge::BadExtent.error(format!("{of} shape {}, got {}", rule.positive, object.repr()?)));
     }
     Shape::new(dims.get(..rank).unwrap_or(&[0; MAX_RANK + 1])).ok_or_else(|| {
-        PyValueError::new_err(format!("{of} shape has {rank} dimensions; at most {MAX_RANK} are supported"))
+        Edge::TooManyAxes.error(format!("{of} shape has {rank} dimensions; at most {MAX_RANK} are supported"))
     })
 }
 

@@ -1,10 +1,10 @@
 //! Which device a platform name opens.
 
+use super::codes::Edge;
 use crate::device::Device;
 use crate::device::sim::SimDevice;
-use crate::device::sim::pool::default_cores;
+use crate::device::sim::pool::{MAX_CORES, default_cores};
 use crate::kernels::Isa;
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
 
@@ -16,22 +16,36 @@ use std::path::{Path, PathBuf};
 /// process may use.
 ///
 /// # Errors
-/// `ValueError` for an unknown name and for a `PYPTO_ISA` or `PYPTO_CORES` that cannot be had; `RuntimeError` for a device that this machine or this build does not have.
-pub(super) fn open(platform: &str, device_id: i64, cores: Option<usize>) -> PyResult<Box<dyn Device>> {
+/// `ValueError` for an unknown name, for a number of cores that no chip has, and for a `PYPTO_ISA` or `PYPTO_CORES` that
+/// cannot be had; `RuntimeError` for a device that this machine or this build does not have.
+pub(super) fn open(
+    platform: &str,
+    device_id: i64,
+    cores: Option<usize>,
+    schedule_seed: Option<u64>,
+) -> PyResult<Box<dyn Device>> {
     match platform {
         "a2a3sim" => {
-            let isa = Isa::from_env().map_err(|error| PyValueError::new_err(error.to_string()))?;
-            let cores =
-                cores.map_or_else(default_cores, Ok).map_err(|error| PyValueError::new_err(error.to_string()))?;
-            Ok(Box::new(SimDevice::new(cores, isa)))
+            let isa = Isa::from_env().map_err(|error| Edge::BadIsa.error(error.to_string()))?;
+            let cores = match cores {
+                None => default_cores().map_err(|error| Edge::BadCores.error(error.to_string()))?,
+                Some(cores) if (1..=MAX_CORES).contains(&cores) => cores,
+                Some(cores) => {
+                    return Err(Edge::BadCores
+                        .error(format!("cores must be a positive number of cores, at most {MAX_CORES}, got {cores}")));
+                }
+            };
+            let device = SimDevice::new(cores, isa);
+            Ok(Box::new(match schedule_seed {
+                Some(seed) => device.with_schedule_seed(seed),
+                None => device,
+            }))
         }
-        "a5sim" => Err(PyRuntimeError::new_err(
-            "a5sim is not implemented: only the simulated chip a2a3sim can be opened in this version",
-        )),
-        "a2a3" | "a5" => Err(PyRuntimeError::new_err(real_chip(platform, device_id))),
-        _ => Err(PyValueError::new_err(format!(
-            "Invalid platform {platform:?}; expected one of a2a3sim, a2a3, a5sim, a5"
-        ))),
+        "a5sim" => Err(Edge::PlatformUnavailable
+            .error("a5sim is not implemented: only the simulated chip a2a3sim can be opened in this version")),
+        "a2a3" | "a5" => Err(Edge::PlatformUnavailable.error(real_chip(platform, device_id))),
+        _ => Err(Edge::UnknownPlatform
+            .error(format!("Invalid platform {platform:?}; expected one of a2a3sim, a2a3, a5sim, a5"))),
     }
 }
 

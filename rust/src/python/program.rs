@@ -1,8 +1,8 @@
 //! `Program`: the one crossing from the Python frontend, and its form as bytes.
 
+use super::codes::Edge;
 use crate::error::Error;
 use crate::program::{self, Direction, ParamKind};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ impl Program {
     #[new]
     fn new(data: &Bound<'_, PyDict>) -> PyResult<Self> {
         let program = pythonize::depythonize(data)
-            .map_err(|error| PyValueError::new_err(format!("the program data is malformed: {error}")))?;
+            .map_err(|error| Edge::MalformedProgram.error(format!("the program data is malformed: {error}")))?;
         Self::verified(program)
     }
 

@@ -2,14 +2,16 @@
 //!
 //! This decides what *kind* of number an object is. Whether an integer fits its parameter is the worker's check.
 
+use super::codes::Edge;
 use super::host::{HostArray, Role};
 use super::numbers::type_name;
 use super::tensor::DeviceTensor;
 use crate::dtype::{DType, DTypeKind};
 use crate::worker::Value;
-use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
+
+const NO_BOOL: &str = "a bool is not a number; convert it with int(...)";
 
 /// Reads `object` for a scalar parameter of type `dtype`.
 ///
@@ -27,7 +29,7 @@ pub(super) fn read(object: &Bound<'_, PyAny>, dtype: DType, role: Role<'_>) -> P
     if object.is_instance_of::<PyBool>() {
         return match dtype.kind() {
             DTypeKind::Bool => Ok(Value::Bool(object.extract()?)),
-            _ => Err(mismatch(object, dtype, role, "a bool is not a number; convert it with int(...)")),
+            _ => Err(mismatch(object, dtype, role, NO_BOOL)),
         };
     }
     if object.is_instance_of::<DeviceTensor>() || is_tensor(object) {
@@ -45,7 +47,7 @@ fn integer(number: &Bound<'_, PyAny>, dtype: DType, role: Role<'_>) -> PyResult<
         DTypeKind::Bool => Err(mismatch(number, dtype, role, "convert it with bool(...)")),
         DTypeKind::Signed | DTypeKind::Unsigned => match number.extract::<i64>() {
             Ok(value) => Ok(Value::Int(value)),
-            Err(_) => Err(PyOverflowError::new_err(format!("Argument {role}: {number} is out of range for {dtype}"))),
+            Err(_) => Err(Edge::ScalarRange.error(format!("Argument {role}: {number} is out of range for {dtype}"))),
         },
     }
 }
@@ -60,8 +62,11 @@ fn float(value: f64, object: &Bound<'_, PyAny>, dtype: DType, role: Role<'_>) ->
 /// numpy scalars and whatever else has `__index__` or `__float__`.
 fn other_number(object: &Bound<'_, PyAny>, dtype: DType, role: Role<'_>) -> PyResult<Value<'static>> {
     let py = object.py();
-    if dtype.kind() == DTypeKind::Bool && type_name(object).starts_with("numpy.bool") {
-        return Ok(Value::Bool(object.is_truthy()?));
+    if type_name(object).starts_with("numpy.bool") {
+        return match dtype.kind() {
+            DTypeKind::Bool => Ok(Value::Bool(object.is_truthy()?)),
+            _ => Err(mismatch(object, dtype, role, NO_BOOL)),
+        };
     }
     if object.hasattr(pyo3::intern!(py, "__index__"))? {
         let number = object.call_method0(pyo3::intern!(py, "__index__"))?;
@@ -117,5 +122,5 @@ fn ctypes_value(object: &Bound<'_, PyAny>, code: &str, dtype: DType, role: Role<
 #[cold]
 fn mismatch(object: &Bound<'_, PyAny>, dtype: DType, role: Role<'_>, fix: &str) -> PyErr {
     let got = type_name(object);
-    PyTypeError::new_err(format!("Argument {role} expects a {dtype} scalar, got {got}: {fix}"))
+    Edge::WrongScalar.error(format!("Argument {role} expects a {dtype} scalar, got {got}: {fix}"))
 }

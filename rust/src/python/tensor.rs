@@ -1,6 +1,7 @@
 //! `DeviceTensor`: a typed view of device memory.
 
 use super::buffer::{self, Buffer};
+use super::codes::Edge;
 use super::dtypes;
 use super::numbers::{self, ShapeRule, type_name};
 use super::shared::Shared;
@@ -8,7 +9,6 @@ use super::transfer::{Copy, HostEnd};
 use crate::arena;
 use crate::dtype::DType;
 use crate::shape::Shape;
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
@@ -50,8 +50,8 @@ impl DeviceTensor {
         self.addr
     }
 
-    pub(super) fn extents(&self) -> Shape {
-        self.shape
+    pub(super) fn extents(&self) -> &Shape {
+        &self.shape
     }
 
     pub(super) fn element(&self) -> DType {
@@ -63,9 +63,10 @@ impl DeviceTensor {
         self.resident.as_ref()
     }
 
-    /// Bytes of all elements; saturates, which no allocation reaches.
+    /// Bytes of all elements.
     pub(super) fn bytes(&self) -> u64 {
-        self.shape.elements().unwrap_or(u64::MAX).saturating_mul(self.dtype.size() as u64)
+        // The constructor refused what does not fit.
+        self.shape.elements().unwrap_or(0) * self.dtype.size() as u64
     }
 }
 
@@ -83,6 +84,13 @@ impl DeviceTensor {
         let addr = numbers::address(data_ptr, "data_ptr")?;
         let shape = numbers::shape(shape, &RULE)?;
         let dtype = dtypes::from_torch(dtype)?;
+        let bytes = shape.elements().and_then(|elements| elements.checked_mul(dtype.size() as u64));
+        if bytes.is_none_or(|bytes| bytes > i64::MAX as u64) {
+            return Err(Edge::TensorTooLarge.error(format!(
+                "DeviceTensor of shape {shape} and dtype torch.{} needs more bytes than any memory has",
+                dtype.torch_name()
+            )));
+        }
         let object = PyOnceLock::new();
         let mut resident = None;
         if let Some(buffer) = buffer {
@@ -125,12 +133,11 @@ impl DeviceTensor {
 
     fn to_host<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let resident = self.resident.as_ref().ok_or_else(|| {
-            PyTypeError::new_err(
-                "to_host() needs a tensor that alloc_tensor() made; this one was made from a bare pointer",
-            )
+            Edge::RawTensorType
+                .error("to_host() needs a tensor that alloc_tensor() made; this one was made from a bare pointer")
         })?;
         let shared = resident.shared.upgrade().ok_or_else(|| {
-            PyRuntimeError::new_err(format!(
+            Edge::WorkerGone.error(format!(
                 "to_host(): the worker of {} is gone: {}",
                 resident.buffer,
                 resident.buffer.owner()
@@ -139,12 +146,13 @@ impl DeviceTensor {
         let keywords = PyDict::new(py);
         keywords.set_item(pyo3::intern!(py, "dtype"), self.dtype(py)?)?;
         let host = py.import("torch")?.call_method(pyo3::intern!(py, "empty"), (self.shape(py)?,), Some(&keywords))?;
-        let copy = Copy { device: resident.buffer.addr(), bytes: self.bytes() };
-        shared.download(py, copy, &HostEnd::read(&host, "host")?)?;
+        let device = resident.buffer.addr();
+        let copy = Copy { method: "to_host", name: "", device, tensor: Some(self), bytes: self.bytes() };
+        shared.download(py, &copy, &HostEnd::read(&host, "host")?)?;
         Ok(host)
     }
 
-    fn __repr__(&self) -> String {
+    pub(super) fn __repr__(&self) -> String {
         let Self { addr, shape, dtype, .. } = self;
         format!("DeviceTensor(data_ptr={addr:#x}, shape={shape}, dtype=torch.{})", dtype.torch_name())
     }
@@ -185,7 +193,9 @@ impl DeviceTensor {
 pub(super) fn expect<'a, 'py>(object: &'a Bound<'py, PyAny>, caller: &str) -> PyResult<&'a DeviceTensor> {
     match object.cast::<DeviceTensor>() {
         Ok(tensor) => Ok(tensor.get()),
-        Err(_) => Err(PyTypeError::new_err(format!("{caller} expects a DeviceTensor, got {}", type_name(object)))),
+        Err(_) => {
+            Err(Edge::NotADeviceTensor.error(format!("{caller} expects a DeviceTensor, got {}", type_name(object))))
+        }
     }
 }
 
@@ -208,7 +218,7 @@ pub(super) fn not_resident(tensor: &DeviceTensor, py: Python<'_>) -> String {
 /// An error for a view that is larger than the allocation behind it.
 pub(super) fn check_view(tensor: &DeviceTensor) -> PyResult<()> {
     match tensor.resident() {
-        Some(resident) if tensor.bytes() > resident.buffer.bytes() => Err(PyValueError::new_err(format!(
+        Some(resident) if tensor.bytes() > resident.buffer.bytes() => Err(Edge::ViewTooLarge.error(format!(
             "{} has {} bytes, more than the {} bytes of its allocation",
             tensor.__repr__(),
             tensor.bytes(),

@@ -1,9 +1,9 @@
 //! The trace for Python: recordings that are drained as data, and the mirror that prints `[STRACE]` lines.
 
+use super::codes::Edge;
 use super::shared::detached;
 use crate::trace::strace::Strace;
 use crate::trace::{self, Drained, Enabled, SpanRecord};
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +34,7 @@ impl Recording {
     fn drain(&self, py: Python<'_>) -> PyResult<(u32, Vec<SpanTuple>, u64)> {
         let drained = detached(py, || self.guard().as_ref().map(Enabled::drain));
         let Drained { spans, dropped, pid } =
-            drained.ok_or_else(|| PyRuntimeError::new_err("the recording was stopped; make a new Recording"))?;
+            drained.ok_or_else(|| Edge::RecordingStopped.error("the recording was stopped; make a new Recording"))?;
         Ok((pid, spans.iter().map(span_tuple).collect(), dropped))
     }
 

@@ -1,20 +1,26 @@
 //! Copies between host and device that the user asks for.
 #![allow(unsafe_code)] // hands addresses of host arrays to the core's copies
 
+use super::codes::Edge;
+use super::errors;
 use super::host::{HostArray, Role};
 use super::numbers::{self, type_name};
-use super::shared::{Shared, detached};
+use super::shared::{Entered, Shared, detached};
 use super::tensor::DeviceTensor;
+use crate::arena;
 use crate::dtype::DType;
+use crate::error::Error;
 use crate::id::DeviceAddr;
 use crate::shape::Shape;
-use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
 /// Copies of at least this many bytes run detached. Detaching costs about 0.1 us when nobody waits, and a copy of this size
 /// takes about 20 us; another thread loses no more than that to a smaller one.
 const DETACH_BYTES: u64 = 256 << 10;
+
+/// Nothing of a process lies below.
+const FIRST_PAGE: u64 = 4096;
 
 /// The host side of a copy.
 pub(super) enum HostEnd {
@@ -25,20 +31,57 @@ pub(super) enum HostEnd {
 }
 
 /// A copy, measured.
-#[derive(Clone, Copy)]
-pub(super) struct Copy {
+pub(super) struct Copy<'a> {
+    /// What the user called.
+    pub(super) method: &'static str,
+    /// The parameter of it that is the device side; empty where that is the object itself.
+    pub(super) name: &'static str,
     pub(super) device: DeviceAddr,
+    /// The device side, unless it is a bare address.
+    pub(super) tensor: Option<&'a DeviceTensor>,
     pub(super) bytes: u64,
+}
+
+impl Copy<'_> {
+    /// Refuses an allocation that is not live on this worker. It says more than a look at the address could.
+    fn check(&self, session: &Entered<'_>) -> PyResult<()> {
+        let Some(resident) = self.tensor.and_then(DeviceTensor::resident) else { return Ok(()) };
+        Ok(session.check_buffer(&resident.buffer, || self.subject())?)
+    }
+
+    /// What a message is about: `Parameter 'dst_dev_ptr' of copy_to()`.
+    fn subject(&self) -> String {
+        let Self { method, name, .. } = self;
+        if name.is_empty() { format!("{method}()") } else { format!("Parameter '{name}' of {method}()") }
+    }
+
+    #[cold]
+    fn failed(&self, error: Error) -> PyErr {
+        let tensor = self.tensor.map_or_else(String::new, |tensor| format!(", {}", tensor.__repr__()));
+        errors::about(&format!("{}{tensor}", self.subject()), error)
+    }
 }
 
 impl HostEnd {
     /// Reads a pointer or an array.
     pub(super) fn read(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Self> {
         if object.is_instance_of::<PyInt>() {
-            return Ok(HostEnd::Pointer(numbers::address(object, name)?));
+            let address = numbers::address(object, name)?;
+            // What cannot be checked is trusted. These two mistakes can: a size or an index for an address, and the two
+            // sides of the copy in the wrong order.
+            if address < FIRST_PAGE {
+                return Err(Edge::BadHostAddress.error(format!("{name} must be a host address, got {address}")));
+            }
+            if arena::is_device_address(address) {
+                return Err(Edge::BadHostAddress.error(format!(
+                    "{name} must be a host address, got {address:#x}, which is a device address: the destination of a copy \
+                     comes first"
+                )));
+            }
+            return Ok(HostEnd::Pointer(address));
         }
         if object.is_instance_of::<DeviceTensor>() {
-            return Err(PyTypeError::new_err(format!(
+            return Err(Edge::WrongSide.error(format!(
                 "'{name}' is the host side of the copy: pass a host pointer or a host tensor, not a DeviceTensor"
             )));
         }
@@ -56,7 +99,7 @@ impl HostEnd {
     pub(super) fn require_writable(&self, name: &str) -> PyResult<()> {
         match self {
             HostEnd::Array(array) if !array.writable => {
-                Err(PyValueError::new_err(format!("Tensor '{name}' is read-only; copy into a writable one")))
+                Err(Edge::ReadOnly.error(format!("Tensor '{name}' is read-only; copy into a writable one")))
             }
             _ => Ok(()),
         }
@@ -70,35 +113,39 @@ impl HostEnd {
     }
 }
 
-/// Measures a copy between `device` (a pointer or a `DeviceTensor`) and `host`.
+/// Measures a copy between `device` (a pointer or a `DeviceTensor`), which is the parameter `name` of `method`, and `host`.
 ///
 /// # Errors
 /// `TypeError` where neither side has a size and none is given; `ValueError` where sizes or element types disagree.
-pub(super) fn plan(
-    device: &Bound<'_, PyAny>,
-    name: &str,
+pub(super) fn plan<'a>(
+    method: &'static str,
+    name: &'static str,
+    device: &'a Bound<'_, PyAny>,
     host: &HostEnd,
     nbytes: Option<&Bound<'_, PyAny>>,
-) -> PyResult<Copy> {
+) -> PyResult<Copy<'a>> {
     let tensor = device.cast::<DeviceTensor>().ok().map(|tensor| tensor.get());
     let addr = match tensor {
         Some(tensor) => tensor.addr(),
         None if device.is_instance_of::<PyInt>() => numbers::address(device, name)?,
         None => {
-            return Err(PyTypeError::new_err(format!(
+            return Err(Edge::WrongSide.error(format!(
                 "'{name}' is the device side of the copy: expected a device pointer or a DeviceTensor, got {}",
                 type_name(device)
             )));
         }
     };
-    let view = tensor.map(|tensor| (tensor.extents(), tensor.element(), tensor.bytes()));
+    let view = tensor.map(|tensor| (*tensor.extents(), tensor.element(), tensor.bytes()));
     let bytes = match (nbytes, view, host.extent()) {
         (Some(nbytes), view, host) => {
-            let bytes = numbers::byte_count(nbytes)?;
+            let bytes = numbers::byte_count(nbytes)?.ok_or_else(|| {
+                Edge::CopyTooLong.error(format!("nbytes={nbytes} of {method}() is more than any memory has"))
+            })?;
             for (shape, dtype, size) in [view, host].into_iter().flatten() {
                 if bytes > size {
-                    return Err(PyValueError::new_err(format!(
-                        "nbytes={bytes} is more than the {size} bytes of the {dtype} {shape} tensor"
+                    return Err(Edge::CopyTooLong.error(format!(
+                        "nbytes={bytes} of {method}() is more than the {size} bytes of the {dtype} {shape} tensor; \
+                         leave nbytes out to copy all of it"
                     )));
                 }
             }
@@ -106,18 +153,22 @@ pub(super) fn plan(
         }
         (None, Some((shape, dtype, bytes)), Some((host_shape, host_dtype, host_bytes))) => {
             if (dtype, bytes) != (host_dtype, host_bytes) {
-                return Err(PyValueError::new_err(format!(
-                    "the two sides of the copy differ: {dtype} {shape} on the device, {host_dtype} {host_shape} on the host"
+                return Err(Edge::SidesDiffer.error(format!(
+                    "the two sides of {method}() differ: {dtype} {shape} ({bytes} bytes) on the device, {host_dtype} \
+                     {host_shape} ({host_bytes} bytes) on the host. Pass a host tensor of the same dtype and size, or \
+                     nbytes for a part"
                 )));
             }
             bytes
         }
         (None, Some((_, _, bytes)), None) | (None, None, Some((_, _, bytes))) => bytes,
         (None, None, None) => {
-            return Err(PyTypeError::new_err("nbytes is required where both sides are pointers"));
+            return Err(
+                Edge::SizeMissing.error(format!("nbytes of {method}() is required where both sides are pointers"))
+            );
         }
     };
-    Ok(Copy { device: DeviceAddr(addr), bytes })
+    Ok(Copy { method, name, device: DeviceAddr(addr), tensor, bytes })
 }
 
 /// Runs a copy of `bytes` bytes, detached from the interpreter where it is long.
@@ -126,13 +177,25 @@ pub(super) fn maybe_detached<R>(py: Python<'_>, bytes: u64, copy: impl FnOnce() 
 }
 
 impl Shared {
+    /// Copies from the host to the device.
+    pub(super) fn upload(&self, py: Python<'_>, copy: &Copy<'_>, host: &HostEnd) -> PyResult<()> {
+        let mut session = self.enter(py, copy.method)?;
+        copy.check(&session)?;
+        maybe_detached(py, copy.bytes, || {
+            // SAFETY: an array was measured by `plan`; for a bare pointer the caller vouches.
+            unsafe { session.copy_to(copy.device, host.data(), copy.bytes) }
+        })
+        .map_err(|error| copy.failed(error))
+    }
+
     /// Copies from the device to the host.
-    pub(super) fn download(&self, py: Python<'_>, copy: Copy, host: &HostEnd) -> PyResult<()> {
-        let mut session = self.enter(py, "copy_from")?;
+    pub(super) fn download(&self, py: Python<'_>, copy: &Copy<'_>, host: &HostEnd) -> PyResult<()> {
+        let mut session = self.enter(py, copy.method)?;
+        copy.check(&session)?;
         maybe_detached(py, copy.bytes, || {
             // SAFETY: an array was measured by `plan`; for a bare pointer the caller vouches.
             unsafe { session.copy_from(host.data(), copy.device, copy.bytes) }
-        })?;
-        Ok(())
+        })
+        .map_err(|error| copy.failed(error))
     }
 }

@@ -1,6 +1,7 @@
 //! `Worker`: one opened device. `pypto.runtime.ChipWorker` gives it a life cycle and a place in the context.
 #![allow(unsafe_code)] // hands addresses of host arrays to the core's copies
 
+use super::codes::Edge;
 use super::handle::RegistrationHandle;
 use super::host::{HostArray, Role};
 use super::memory::MemoryReport;
@@ -9,11 +10,11 @@ use super::program::Program;
 use super::shared::{Shared, detached};
 use super::tensor::{self, DeviceTensor, Resident};
 use super::transfer::{self, HostEnd};
-use super::{buffer::Buffer, dtypes, platform, site, trace, vectorcall};
+use super::{buffer::Buffer, dtypes, errors, platform, site, trace, vectorcall};
 use crate::arena::BufferSpec;
+use crate::error::Error;
 use crate::id::DeviceAddr;
 use crate::worker::{FreeOutcome, WorkerConfig};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::Arc;
@@ -30,18 +31,21 @@ pub(super) struct Worker {
 #[pymethods]
 impl Worker {
     #[new]
-    #[pyo3(signature = (platform, device_id = 0, *, capacity, poison = false, cores = None, name = None))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of one Python call")]
+    #[pyo3(signature = (platform, device_id = 0, *, capacity, poison = false, packed_weights = 0.5, cores = None, schedule_seed = None, name = None))]
     fn new(
         py: Python<'_>,
         platform: &str,
         device_id: i64,
         capacity: u64,
         poison: bool,
+        packed_weights: f64,
         cores: Option<usize>,
+        schedule_seed: Option<u64>,
         name: Option<String>,
     ) -> PyResult<Self> {
-        let device = platform::open(platform, device_id, cores)?;
-        let config = WorkerConfig { name, device, capacity, poison };
+        let device = platform::open(platform, device_id, cores, schedule_seed)?;
+        let config = WorkerConfig { name, device, capacity, poison, packed_share: packed_weights };
         let core = detached(py, || crate::worker::Worker::open(config))?;
         Ok(Self { shared: Shared::new(core) })
     }
@@ -84,7 +88,7 @@ impl Worker {
         if let Some(init) = &init
             && (init.shape, init.dtype) != (shape, dtype)
         {
-            return Err(PyValueError::new_err(format!(
+            return Err(Edge::InitMismatch.error(format!(
                 "init must have shape={shape} dtype=torch.{}, got shape={} dtype=torch.{}",
                 dtype.torch_name(),
                 init.shape,
@@ -111,7 +115,7 @@ impl Worker {
         let Some(resident) = tensor.resident() else {
             // A bare pointer owns nothing. Where it points at live memory, freeing that would take it from its owner.
             return match session.find(DeviceAddr(tensor.addr())) {
-                Ok((owner, _)) => Err(PyValueError::new_err(format!(
+                Ok((owner, _)) => Err(Edge::StaleTensor.error(format!(
                     "free_tensor(): stale DeviceTensor: its address belongs to another allocation, {owner}. Free the \
                      tensor that alloc_tensor() returned"
                 ))),
@@ -122,14 +126,17 @@ impl Worker {
     }
 
     fn malloc(&self, py: Python<'_>, nbytes: &Bound<'_, PyAny>) -> PyResult<u64> {
-        let bytes = numbers::byte_count(nbytes)?;
+        let bytes = numbers::malloc_size(nbytes)?.ok_or_else(|| {
+            Edge::TooLarge.error(format!("nbytes={nbytes} of malloc() is more than any device memory has"))
+        })?;
         let site = site::caller(py);
         Ok(self.shared.enter(py, "malloc")?.malloc(bytes, site)?.0)
     }
 
     fn free(&self, py: Python<'_>, ptr: &Bound<'_, PyAny>) -> PyResult<()> {
         let addr = DeviceAddr(numbers::address(ptr, "ptr")?);
-        Ok(self.shared.enter(py, "free")?.free_raw(addr)?)
+        let mut session = self.shared.enter(py, "free")?;
+        session.free_raw(addr).map_err(|error| errors::about("Parameter 'ptr' of free()", error))
     }
 
     #[pyo3(signature = (dst, src, nbytes = None))]
@@ -140,14 +147,9 @@ impl Worker {
         src: &Bound<'_, PyAny>,
         nbytes: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let host = HostEnd::read(src, "src")?;
-        let copy = transfer::plan(dst, "dst", &host, nbytes)?;
-        let mut session = self.shared.enter(py, "copy_to")?;
-        transfer::maybe_detached(py, copy.bytes, || {
-            // SAFETY: an array was measured by `plan`; for a bare pointer the caller vouches.
-            unsafe { session.copy_to(copy.device, host.data(), copy.bytes) }
-        })?;
-        Ok(())
+        let host = HostEnd::read(src, "src_host_ptr")?;
+        let copy = transfer::plan("copy_to", "dst_dev_ptr", dst, &host, nbytes)?;
+        self.shared.upload(py, &copy, &host)
     }
 
     #[pyo3(signature = (dst, src, nbytes = None))]
@@ -158,10 +160,18 @@ impl Worker {
         src: &Bound<'_, PyAny>,
         nbytes: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let host = HostEnd::read(dst, "dst")?;
-        host.require_writable("dst")?;
-        let copy = transfer::plan(src, "src", &host, nbytes)?;
-        self.shared.download(py, copy, &host)
+        let host = HostEnd::read(dst, "dst_host_ptr")?;
+        host.require_writable("dst_host_ptr")?;
+        let copy = transfer::plan("copy_from", "src_dev_ptr", src, &host, nbytes)?;
+        self.shared.download(py, &copy, &host)
+    }
+
+    fn check_tensor(&self, py: Python<'_>, tensor: &Bound<'_, PyAny>, label: &str) -> PyResult<()> {
+        let tensor = tensor::expect(tensor, label)?;
+        match tensor.resident() {
+            Some(resident) => Ok(self.shared.enter(py, "run")?.check_buffer(&resident.buffer, || label.to_owned())?),
+            None => Err(Edge::RawTensor.error(format!("{label}: {}", tensor::not_resident(tensor, py)))),
+        }
     }
 
     fn buffer(&self, py: Python<'_>, ptr: &Bound<'_, PyAny>) -> PyResult<Option<Buffer>> {
@@ -188,12 +198,12 @@ impl Worker {
         for &index in &output_indices {
             match seen.get_mut(index) {
                 Some(seen) if !*seen => *seen = true,
-                Some(_) => return Err(PyValueError::new_err(format!("output index {index} is given twice"))),
+                Some(_) => return Err(Edge::BadOutputs.error(format!("output index {index} is given twice"))),
                 None => {
                     let count = program.params.len();
-                    return Err(PyValueError::new_err(format!(
-                        "output index {index} is out of range for {count} parameters"
-                    )));
+                    return Err(
+                        Edge::BadOutputs.error(format!("output index {index} is out of range for {count} parameters"))
+                    );
                 }
             }
         }
@@ -209,7 +219,7 @@ impl Worker {
     }
 
     #[pyo3(signature = (*, stop = false))]
-    fn close(&self, py: Python<'_>, stop: bool) -> PyResult<Vec<String>> {
+    fn close(&self, py: Python<'_>, stop: bool) -> PyResult<(Vec<String>, Option<PyErr>)> {
         if stop {
             self.shared.stop();
         }
@@ -220,7 +230,8 @@ impl Worker {
             // A thread that came back to the interpreter while it is being torn down would be killed in the middle.
             detached(py, || self.shared.settle());
         }
-        Ok(report.leaked.iter().map(ToString::to_string).collect())
+        let leaked = report.leaked.iter().map(ToString::to_string).collect();
+        Ok((leaked, report.damage.map(|damage| Error::from(damage).into())))
     }
 
     fn memory_report(&self, py: Python<'_>) -> PyResult<MemoryReport> {

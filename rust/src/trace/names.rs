@@ -21,7 +21,7 @@ macro_rules! well_known {
 well_known! {
     OTHER = "other", None, "Stands for every name that was interned after the table was full.";
     CHIP_RUN = "chip.run", None, "One launch, from the bound arguments to the last copy back. `arg`: content id of the registration.";
-    BIND = "chip.run.bind", None, "Makes the arguments ready: checks and copies in.";
+    BIND = "chip.run.bind", None, "Checks the arguments and gives each its place on the device.";
     BIND_ARGS = "chip.run.bind.args", Some("args"), "Checks the arguments. `arg`: how many.";
     H2D = "chip.run.h2d", Some("bytes"), "Copies the host arguments to the device; one span for each lies below, named after its parameter. `arg`: bytes.";
     D2H = "chip.run.d2h", Some("bytes"), "Copies the results back; one span for each lies below, named after its parameter. `arg`: bytes.";
@@ -31,6 +31,7 @@ well_known! {
     SCHED = "chip.run.runner_run.device_wall.sched", None, "From the first task to the last.";
     TASK = "chip.run.runner_run.device_wall.task", Some("kernel"), "One task on one core. `arg`: index of its kernel in the program.";
     VALIDATE = "chip.run.validate", None, "Checks guard bytes after a launch in poison mode.";
+    PACK = "chip.run.pack", Some("bytes"), "Packs a resident weight for matrix products. `arg`: bytes of the packed form.";
     PREWARM = "chip.prewarm.build", None, "Compiles a program at registration. `arg`: content id of the registration.";
 }
 

@@ -5,17 +5,23 @@
 
 use super::error::WorkerError;
 use super::mismatch::{Expected, parameter, wrong_count};
+use super::ranges::{Range, Ranges};
 use super::scalar;
 use super::value::{HostTensor, Value};
 use crate::arena::{Arena, Buffer, BufferState, GRANULE, Owner};
 use crate::device::TensorArg;
 use crate::dtype::DType;
-use crate::program::{Dim, Direction, Param, ParamKind, Program};
+use crate::id::WorkerId;
+use crate::program::{Dim, Direction, ParamKind, Program};
 use crate::shape::Shape;
 use std::ptr;
 use std::sync::Arc;
 
-/// The arguments of one launch as the device takes them.
+/// The address of what has no bytes: aligned, and no memory.
+pub(super) const NO_MEMORY: *mut u8 = ptr::without_provenance_mut(GRANULE as usize);
+
+/// The arguments of one launch as the device takes them. They stay until the next binding, which has less to check where
+/// arguments have the extents that they had: nothing but who owns a buffer, and whether memory overlaps.
 #[derive(Default, Debug)]
 pub(super) struct Bound {
     /// The tensor parameters. The address of a staged one is filled in when its place is known.
@@ -26,9 +32,41 @@ pub(super) struct Bound {
     pub staged: Vec<Staged>,
     /// Bytes of staging memory that `staged` needs.
     pub staging_bytes: u64,
+    /// A tensor has no elements.
+    is_empty: bool,
+    /// A tensor that the program writes has elements.
+    has_results: bool,
     /// Extent of each symbol, and the parameter that said it first.
     symbols: Vec<Option<(u64, u32)>>,
-    ranges: Vec<Range>,
+    /// Memory of the tensors, in their order.
+    ranges: Ranges,
+    /// What is known about each parameter since the last binding, if that was accepted.
+    known: Vec<Known>,
+    is_accepted: bool,
+    /// Whether the device has seen the extents and scalars.
+    is_launched: bool,
+}
+
+/// What the last binding found out about a parameter. It still holds for an argument of the same kind, type and extents.
+#[derive(Clone, Copy, Debug)]
+enum Known {
+    Scalar {
+        /// Index into [`Bound::scalars`].
+        scalar: u32,
+        dtype: DType,
+        baked: bool,
+    },
+    Resident {
+        /// Index into [`Bound::tensors`].
+        tensor: u32,
+        dtype: DType,
+        bytes: u64,
+    },
+    Host {
+        /// Index into [`Bound::staged`].
+        staged: u32,
+        dtype: DType,
+    },
 }
 
 /// A host tensor on its way through staging memory.
@@ -48,35 +86,14 @@ pub(super) struct Staged {
     pub direction: Direction,
 }
 
-/// Memory that an argument occupies. Host and resident tensors share the list: both are addresses of this process.
-#[derive(Clone, Copy, Debug)]
-struct Range {
-    start: usize,
-    end: usize,
-    param: u32,
-    written: bool,
-}
-
 // SAFETY: the addresses are used within one launch only, under the lock of the worker.
 #[allow(unsafe_code)]
 unsafe impl Send for Bound {}
 
-/// Whether the arguments have the ranks, types and static extents that the program declares: all that an estimate of its
-/// work relies on.
-pub(super) fn shapes_match(program: &Program, args: &[Value<'_>]) -> bool {
-    args.len() == program.params.len()
-        && program.params.iter().zip(args).all(|(param, arg)| match (&param.kind, tensor_of(arg)) {
-            (ParamKind::Tensor { dtype, dims, .. }, Some((shape, actual))) => {
-                actual == *dtype && dims_match(dims, shape.dims())
-            }
-            (ParamKind::Scalar { .. }, None) => true,
-            _ => false,
-        })
-}
-
 fn tensor_of<'v>(value: &'v Value<'_>) -> Option<(&'v Shape, DType)> {
     match value {
-        Value::Host(HostTensor { shape, dtype, .. }) | Value::Resident { shape, dtype, .. } => Some((shape, *dtype)),
+        Value::Host(HostTensor { shape, dtype, .. }) => Some((shape, *dtype)),
+        Value::Resident { shape, dtype, .. } => Some((shape, *dtype)),
         _ => None,
     }
 }
@@ -97,14 +114,83 @@ impl Bound {
             tensors: Vec::with_capacity(count),
             scalars: Vec::with_capacity(count),
             staged: Vec::with_capacity(count),
-            staging_bytes: 0,
             symbols: Vec::with_capacity(program.symbols.len()),
-            ranges: Vec::with_capacity(count),
+            ranges: Ranges::with_capacity(count),
+            known: Vec::with_capacity(count),
+            ..Self::default()
         }
     }
 
-    /// Checks `args` and fills the vectors in. Resident buffers that nobody wrote yet are cleared.
+    /// Checks `args` and fills the vectors in. Resident buffers that nobody wrote yet are cleared. Says whether extents
+    /// and scalars are those that the device saw last.
     pub fn bind(
+        &mut self,
+        program: &Program,
+        args: &[Value<'_>],
+        arena: &mut Arena,
+        owner: &Arc<Owner>,
+    ) -> Result<bool, WorkerError> {
+        let alike = if self.is_accepted { self.bind_alike(args, arena, owner.id()) } else { None };
+        // Until this binding is accepted.
+        self.is_accepted = false;
+        match alike {
+            Some(Alike { moved: true, .. }) => self.refuse_overlaps(program)?,
+            Some(_) => {}
+            None => self.bind_anew(program, args, arena, owner)?,
+        }
+        // An empty tensor is not among what is known.
+        self.is_accepted = !self.is_empty;
+        self.is_launched &= alike.is_some_and(|alike| alike.scalars);
+        Ok(self.is_launched)
+    }
+
+    /// The device is about to see the arguments.
+    pub fn launches(&mut self) {
+        self.is_launched = true;
+    }
+
+    /// Binds arguments that are like those of the last binding. `None` where one is not, or is wrong.
+    fn bind_alike(&mut self, args: &[Value<'_>], arena: &mut Arena, owner: WorkerId) -> Option<Alike> {
+        if args.len() != self.known.len() {
+            return None;
+        }
+        let mut alike = Alike { moved: false, scalars: true };
+        for (known, arg) in self.known.iter().zip(args) {
+            let (tensor, occupied) = match (known, arg) {
+                (&Known::Resident { tensor, dtype, bytes }, Value::Resident { buffer, shape, dtype: actual }) => {
+                    let bound = &mut self.tensors[tensor as usize];
+                    let is_like = *actual == dtype && **shape == bound.shape && bytes <= buffer.bytes();
+                    if !is_like || buffer.state() != BufferState::Live || buffer.worker() != owner {
+                        return None;
+                    }
+                    arena.clear_stale(buffer);
+                    bound.data = arena.pointer(buffer);
+                    (tensor, bound.data)
+                }
+                (&Known::Host { staged, dtype }, Value::Host(host)) => {
+                    let staged = &mut self.staged[staged as usize];
+                    let shape = &self.tensors[staged.tensor as usize].shape;
+                    let is_like = host.dtype == dtype && host.shape == *shape;
+                    if !is_like || (staged.direction != Direction::In && !host.writable) {
+                        return None;
+                    }
+                    staged.host = host.data;
+                    (staged.tensor, host.data)
+                }
+                (&Known::Scalar { scalar, dtype, baked }, arg) => {
+                    let bits = bind_scalar(arg, dtype, baked, String::new).ok()?;
+                    let slot = &mut self.scalars[scalar as usize];
+                    alike.scalars &= std::mem::replace(slot, bits) == bits;
+                    continue;
+                }
+                _ => return None,
+            };
+            alike.moved |= self.ranges.move_to(tensor as usize, occupied as usize);
+        }
+        Some(alike)
+    }
+
+    fn bind_anew(
         &mut self,
         program: &Program,
         args: &[Value<'_>],
@@ -115,27 +201,29 @@ impl Bound {
         self.scalars.clear();
         self.staged.clear();
         self.ranges.clear();
+        self.known.clear();
         self.symbols.clear();
         self.symbols.resize(program.symbols.len(), None);
         self.staging_bytes = 0;
+        (self.is_empty, self.has_results) = (false, false);
         if args.len() != program.params.len() {
             return Err(wrong_count(program, args.len()));
         }
-        let mut writes = false;
         for (index, (param, arg)) in program.params.iter().zip(args).enumerate() {
             match &param.kind {
                 ParamKind::Scalar { dtype, baked } => {
-                    self.scalars.push(bind_scalar(program, param, arg, *dtype, *baked)?)
+                    let (scalar, dtype, baked) = (self.scalars.len() as u32, *dtype, *baked);
+                    self.scalars.push(bind_scalar(arg, dtype, baked, || parameter(program, param))?);
+                    self.known.push(Known::Scalar { scalar, dtype, baked });
                 }
                 ParamKind::Tensor { dtype, dims, direction } => {
-                    writes |= *direction != Direction::In;
                     let expected =
                         Expected { program, param, index: index as u32, dtype: *dtype, dims, direction: *direction };
                     self.bind_tensor(&expected, arg, arena, owner)?;
                 }
             }
         }
-        if writes { self.refuse_overlaps(program) } else { Ok(()) }
+        self.refuse_overlaps(program)
     }
 
     fn bind_tensor(
@@ -162,15 +250,20 @@ impl Bound {
         let bytes =
             bytes.ok_or_else(|| expected.value(format!("a tensor of shape {shape} does not fit any memory")))?;
         if bytes == 0 {
-            let fix = "Zero-sized tensors cannot be passed: skip the launch where there is nothing to do";
-            return Err(expected.value(format!("the tensor of shape {shape} has no elements. {fix}")));
+            // A batch without rows: declared extents are at least 1. Nobody reads or writes at its address.
+            self.is_empty = true;
+            self.tensors.push(TensorArg { data: NO_MEMORY, shape: *shape });
+            return Ok(());
         }
+        self.has_results |= expected.is_written();
         let (occupied, data) = match arg {
             Value::Resident { buffer, .. } => {
                 let data = place_resident(expected, buffer, bytes, arena, owner)?;
+                self.known.push(Known::Resident { tensor: self.tensors.len() as u32, dtype, bytes });
                 (data, data)
             }
             Value::Host(tensor) => {
+                self.known.push(Known::Host { staged: self.staged.len() as u32, dtype });
                 self.stage(expected, tensor, bytes, arena.is_poisoned())?;
                 (tensor.data, ptr::null_mut())
             }
@@ -222,33 +315,33 @@ impl Bound {
         Ok(())
     }
 
+    /// Whether the launch has nothing to do: a tensor has no elements, and every result would be empty too. A program that
+    /// reduces an empty batch has a result, and runs.
+    pub fn is_noop(&self) -> bool {
+        self.is_empty && !self.has_results
+    }
+
     /// Bytes of the host tensors whose direction is not `except`, or `None` where there are no such tensors.
     pub fn copied(&self, except: Direction) -> Option<u64> {
         let copied = self.staged.iter().filter(|staged| staged.direction != except);
         copied.map(|staged| staged.bytes).reduce(|sum, bytes| sum + bytes)
     }
 
-    /// A tensor that the program writes may overlap no other argument. Sorting keeps this near linear: 142 arguments that
-    /// are all written would be 10,000 comparisons pair by pair.
     fn refuse_overlaps(&mut self, program: &Program) -> Result<(), WorkerError> {
-        self.ranges.sort_unstable_by_key(|range| range.start);
-        let mut furthest: Option<Range> = None;
-        let mut furthest_written: Option<Range> = None;
-        for range in &self.ranges {
-            let before = if range.written { furthest } else { furthest_written };
-            if let Some(before) = before.filter(|before| range.start < before.end) {
-                return Err(overlap(program, *range, before));
-            }
-            let further = |slot: &Option<Range>| slot.is_none_or(|slot| slot.end < range.end);
-            if further(&furthest) {
-                furthest = Some(*range);
-            }
-            if range.written && further(&furthest_written) {
-                furthest_written = Some(*range);
-            }
+        match self.ranges.overlap() {
+            None => Ok(()),
+            Some(params) => Err(overlap(program, params)),
         }
-        Ok(())
     }
+}
+
+/// How arguments that are like the last ones differ from them.
+#[derive(Clone, Copy)]
+struct Alike {
+    /// A tensor lies elsewhere.
+    moved: bool,
+    /// The scalars are the same.
+    scalars: bool,
 }
 
 /// Where a resident tensor lies, if this worker may use it.
@@ -292,24 +385,16 @@ pub(super) fn check_owner(
     })
 }
 
-fn bind_scalar(
-    program: &Program,
-    param: &Param,
-    arg: &Value<'_>,
-    dtype: DType,
-    baked: bool,
-) -> Result<u64, WorkerError> {
-    let bits = scalar::encode(arg, dtype, || parameter(program, param));
-    match bits {
+fn bind_scalar(arg: &Value<'_>, dtype: DType, baked: bool, what: impl Fn() -> String) -> Result<u64, WorkerError> {
+    match scalar::encode(arg, dtype, what) {
         // The program does not look at it, so only its type must make sense.
         Err(WorkerError::ScalarRange(_)) if baked => Ok(0),
         bits => bits,
     }
 }
 
-fn overlap(program: &Program, a: Range, b: Range) -> WorkerError {
-    let (written, other) = if a.written { (a, b) } else { (b, a) };
-    let [written, other] = [written, other].map(|range| &program.params[range.param as usize]);
+fn overlap(program: &Program, params: [u32; 2]) -> WorkerError {
+    let [written, other] = params.map(|param| &program.params[param as usize]);
     WorkerError::ArgumentValue(format!(
         "{} is written by the program, but its memory overlaps that of parameter '{}'. Pass separate memory for it",
         parameter(program, written),

@@ -28,7 +28,7 @@ pub enum WorkerError {
         /// The worker.
         owner: Arc<Owner>,
     },
-    /// The buffer was freed by the user.
+    /// The tensor was freed. Do not use it after `free_tensor()`.
     #[error("{what}: {buffer} is not a live allocation owned by this ChipWorker ({asked}): it was freed on {}. Do not use a tensor after free_tensor()", buffer.owner())]
     FreedBuffer {
         /// The use: `Parameter 'w' of 'mm'`, `free_tensor`.
@@ -38,7 +38,7 @@ pub enum WorkerError {
         /// The worker asked.
         asked: Arc<Owner>,
     },
-    /// The buffer died with its worker.
+    /// The tensor died with its worker. Allocate it again on the worker that is open.
     #[error("{what}: {buffer} is not a live allocation owned by this ChipWorker ({asked}): its worker, {}, was closed. Allocate it again on this worker", buffer.owner())]
     StaleBuffer {
         /// The use.
@@ -48,7 +48,7 @@ pub enum WorkerError {
         /// The worker asked.
         asked: Arc<Owner>,
     },
-    /// The buffer is alive on another worker.
+    /// The tensor is alive on another worker. Only the worker that allocated it can use it.
     #[error("{what}: {buffer} is not a live allocation owned by this ChipWorker ({asked}): it belongs to {}. Only the worker that allocated a tensor can use it", buffer.owner())]
     ForeignBuffer {
         /// The use.
@@ -58,7 +58,7 @@ pub enum WorkerError {
         /// The worker asked.
         asked: Arc<Owner>,
     },
-    /// The registration was made by another worker.
+    /// The registration was made by another worker. Register the program on this one.
     #[error(
         "the registration of {program:?} belongs to {registered}, not to {asked}. Register the program on this worker"
     )]
@@ -82,7 +82,7 @@ pub enum WorkerError {
         /// Distance of the first bad byte from its end.
         behind: u64,
     },
-    /// The wrong number of arguments.
+    /// The wrong number of arguments. The text lists the parameters.
     #[error("{program:?} expects {expected} arguments, got {got}. Parameters: [{parameters}]")]
     ArgumentCount {
         /// Name of the program.
@@ -94,13 +94,15 @@ pub enum WorkerError {
         /// Names of the parameters.
         parameters: String,
     },
-    /// An argument of the wrong type: a scalar for a tensor, another rank, extent, or element type.
+    /// An argument of the wrong type: a scalar for a tensor, another rank, extent, or element type. The text says what
+    /// the parameter expects.
     #[error("{0}")]
     ArgumentType(String),
-    /// An argument of the right type with a value that the launch cannot use.
+    /// An argument of the right type that the launch cannot use: read-only, overlapping another, or of an extent that
+    /// disagrees with another's. The text says what to pass instead.
     #[error("{0}")]
     ArgumentValue(String),
-    /// A number that its parameter cannot hold.
+    /// A number that its parameter cannot hold. The text gives the range.
     #[error("{0}")]
     ScalarRange(String),
 }

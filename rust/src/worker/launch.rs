@@ -2,26 +2,23 @@
 //! but the worker's.
 #![allow(unsafe_code)] // It hands addresses to the device.
 
-use super::bind::{Staged, shapes_match, staging_size};
+use super::bind::{NO_MEMORY, Staged, staging_size};
 use super::counters::Tally;
 use super::error::WorkerError;
+use super::packed::PackedForms;
 use super::register::{Registered, Registration, check_registration};
 use super::value::Value;
 use super::{Open, Session};
-use crate::arena::{Arena, FILL, GRANULE, GUARD};
-use crate::device::{self, Device, TensorArg};
+use crate::arena::{Arena, FILL, GUARD};
+use crate::device::{self, Device};
 use crate::error::Result;
 use crate::program::Direction;
 use crate::trace::{self, names};
-use std::ptr;
-
-/// Copies are estimated at this many bytes per nanosecond (10 GB/s). Only their order of magnitude matters.
-const COPY_BYTES_PER_NS: u64 = 10;
-/// The address that an executable without scratch memory gets: aligned, and no memory.
-const NO_SCRATCH: *mut u8 = ptr::without_provenance_mut(GRANULE as usize);
 
 impl Session<'_> {
     /// Runs a program once and returns when its results are there.
+    ///
+    /// Where every result would be empty, because a batch has no rows, nothing is copied or run.
     ///
     /// A host tensor is copied as the direction of its parameter says: `In` before, `Out` after, `InOut` both. What a
     /// program does not write of an `Out` host tensor comes back as zero (NaN patterns in poison mode). A resident tensor
@@ -52,20 +49,33 @@ impl Session<'_> {
 
         let bind = trace::span(names::BIND, invocation, 0);
         let bind_args = trace::span(names::BIND_ARGS, invocation, args.len() as u64);
-        open.registry.entries[cid].bound.bind(program, args, &mut open.arena, owner)?;
+        let repeats = open.registry.entries[cid].bound.bind(program, args, &mut open.arena, owner)?;
         drop(bind_args);
+        if open.registry.entries[cid].bound.is_noop() {
+            drop(bind);
+            let _runner_run = trace::span(names::RUNNER_RUN, invocation, 0);
+            if trace::is_enabled() {
+                device_wall(trace::now(), invocation);
+            }
+            tally.launches.add(1);
+            return Ok(());
+        }
         open.grow_staging(cid)?;
-        let Open { device, arena, registry, workspace } = open;
+        drop(bind);
+        let Open { device, arena, registry, workspace, packed } = open;
         let entry = &mut registry.entries[cid];
         // SAFETY: the caller vouches for the host tensors.
-        unsafe { entry.copy_in(device.as_ref(), arena, tally, invocation) };
-        drop(bind);
+        unsafe { entry.copy_in(device.as_ref(), arena, tally, repeats, invocation) };
+        entry.find_packed(packed, device.as_ref(), arena, invocation);
 
         let Registered { executable, scratch, bound, .. } = entry;
-        let scratch = scratch.as_ref().map_or(NO_SCRATCH, |chunk| arena.chunk_pointer(chunk));
+        bound.launches();
+        let scratch = scratch.as_ref().map_or(NO_MEMORY, |chunk| arena.chunk_pointer(chunk));
         let launch = device::Launch {
             tensors: &bound.tensors,
             scalars: &bound.scalars,
+            repeats,
+            packed: packed.of_launch(),
             scratch,
             workspace: &mut workspace.lend(arena),
             poll,
@@ -74,11 +84,10 @@ impl Session<'_> {
         let runner_run = trace::span(names::RUNNER_RUN, invocation, 0);
         let begin = if trace::is_enabled() { trace::now() } else { 0 };
         // SAFETY: `bind` checked number, rank, types, extents and overlap; the addresses are live memory of this arena of
-        // that size; the scratch memory is what the executable asked for; the lock of the worker keeps launches apart.
+        // that size; the scratch memory is what the executable asked for.
         let outcome = unsafe { executable.launch(launch) };
         if begin != 0 {
-            let (end, name, track) = (trace::now(), names::DEVICE_WALL, trace::Track::DEVICE);
-            trace::record(trace::Record { begin, end, arg: 0, invocation, name, track });
+            device_wall(begin, invocation);
         }
         drop(runner_run);
         outcome?;
@@ -93,32 +102,12 @@ impl Session<'_> {
         }
         Ok(())
     }
+}
 
-    /// An estimate of the time of a launch in nanoseconds, copies included, for the choice whether to release the Python
-    /// lock for it. Cheap; 0 for arguments that the launch will refuse.
-    pub fn launch_estimate_ns(&mut self, registration: &Registration, args: &[Value<'_>]) -> u64 {
-        let owner = &self.worker.owner;
-        if registration.worker() != owner.id() || !shapes_match(registration.program(), args) {
-            return 0;
-        }
-        let Some(open) = self.open.as_mut() else { return 0 };
-        let Registered { executable, bound, .. } = &mut open.registry.entries[registration.cid() as usize];
-        let mut host_bytes = 0u64;
-        bound.tensors.clear();
-        for arg in args {
-            let shape = match arg {
-                Value::Host(tensor) => {
-                    let bytes = tensor.shape.elements().unwrap_or(u64::MAX).saturating_mul(tensor.dtype.size() as u64);
-                    host_bytes = host_bytes.saturating_add(bytes);
-                    tensor.shape
-                }
-                Value::Resident { shape, .. } => *shape,
-                _ => continue,
-            };
-            bound.tensors.push(TensorArg { data: ptr::null_mut(), shape });
-        }
-        executable.estimated_ns(&bound.tensors).saturating_add(host_bytes / COPY_BYTES_PER_NS)
-    }
+/// Records the device's share of a launch, which began at `begin` and ends now.
+fn device_wall(begin: u64, invocation: u32) {
+    let (end, name, track) = (trace::now(), names::DEVICE_WALL, trace::Track::DEVICE);
+    trace::record(trace::Record { begin, end, arg: 0, invocation, name, track });
 }
 
 impl Registered {
@@ -126,7 +115,14 @@ impl Registered {
     ///
     /// # Safety
     /// The bound host tensors are valid for reads.
-    unsafe fn copy_in(&mut self, device: &dyn Device, arena: &mut Arena, tally: &Tally, invocation: u32) {
+    unsafe fn copy_in(
+        &mut self,
+        device: &dyn Device,
+        arena: &mut Arena,
+        tally: &Tally,
+        repeats: bool,
+        invocation: u32,
+    ) {
         let Some(staging) = &self.staging else { return };
         let copies = self.bound.copied(Direction::Out);
         let _copies = copies.map(|bytes| trace::span(names::H2D, invocation, bytes));
@@ -135,8 +131,11 @@ impl Registered {
             self.bound.tensors[staged.tensor as usize].data = target;
             if staged.direction == Direction::Out {
                 // The memory holds results of earlier launches, which must not come back in what this one leaves alone.
-                let value = if arena.is_poisoned() { FILL } else { 0 };
-                arena.fill_chunk(staging, staged.offset, staged.bytes, value);
+                if arena.is_poisoned() {
+                    arena.fill_chunk(staging, staged.offset, staged.bytes, FILL);
+                } else if !(repeats && self.executable.overwrites(staged.tensor as usize)) {
+                    arena.fill_chunk(staging, staged.offset, staged.bytes, 0);
+                }
             } else {
                 let _copy = trace::span(self.spans[staged.param as usize].0, invocation, staged.bytes);
                 // SAFETY: the caller vouches for the host side; the device side is memory of the registration, and as
@@ -149,6 +148,19 @@ impl Registered {
             }
         }
         tally.h2d_bytes.add(copies.unwrap_or(0));
+    }
+
+    /// Drops the packed forms of what the launch writes and finds those of what it multiplies by.
+    fn find_packed(&mut self, forms: &mut PackedForms, device: &dyn Device, arena: &mut Arena, invocation: u32) {
+        for &tensor in &self.written {
+            forms.forget(self.bound.tensors[tensor].data, arena);
+        }
+        forms.begin_launch();
+        for packable in self.executable.packable() {
+            let staged = self.bound.staged.iter().any(|staged| staged.tensor as usize == packable.tensor);
+            let resident = (!staged).then(|| &self.bound.tensors[packable.tensor]);
+            forms.add(packable, resident, device, arena, invocation);
+        }
     }
 
     /// Copies what the program wrote back to the host tensors.

@@ -64,7 +64,8 @@ impl Session<'_> {
     /// [`ArenaError::UnknownAddress`]; [`ArenaError::GuardViolated`] in poison mode, where the memory is free nevertheless.
     pub fn free_raw(&mut self, addr: DeviceAddr) -> Result<()> {
         let open = self.open()?;
-        let buffer = open.arena.find_base(addr)?.clone();
+        let buffer = open.arena.find_base(addr)?;
+        open.packed.forget(open.arena.pointer(&buffer), &mut open.arena);
         Ok(open.arena.free(&buffer)?)
     }
 
@@ -79,8 +80,17 @@ impl Session<'_> {
         check_owner(buffer, &self.worker.owner, || "free_tensor()".into())?;
         // Its worker is this one and it is live, so the arena is there, even where close() waits for this call.
         let Some(open) = self.open.as_mut() else { return Ok(FreeOutcome::AlreadyFreed) };
+        open.packed.forget(open.arena.pointer(buffer), &mut open.arena);
         open.arena.free(buffer)?;
         Ok(FreeOutcome::Freed)
+    }
+
+    /// Refuses a buffer that this worker may not use. `what` is the use, for the message.
+    ///
+    /// # Errors
+    /// [`WorkerError::FreedBuffer`], [`WorkerError::StaleBuffer`], [`WorkerError::ForeignBuffer`].
+    pub fn check_buffer(&self, buffer: &Arc<Buffer>, what: impl Fn() -> String) -> Result<()> {
+        Ok(check_owner(buffer, &self.worker.owner, what)?)
     }
 
     /// Copies host memory to device memory: any part of one live allocation. The data is there on return.
@@ -93,7 +103,7 @@ impl Session<'_> {
     pub unsafe fn copy_to(&mut self, dst: DeviceAddr, src: *const u8, bytes: u64) -> Result<()> {
         let open = self.open()?;
         let (buffer, offset) = open.arena.find_range(dst, bytes)?;
-        let buffer = buffer.clone();
+        open.packed.forget(open.arena.pointer(&buffer), &mut open.arena);
         open.arena.prepare_write(&buffer, offset, bytes);
         let target = open.arena.pointer(&buffer).wrapping_add(offset as usize);
         // SAFETY: the caller vouches for the source; the target lies in a live buffer.
@@ -112,7 +122,6 @@ impl Session<'_> {
     pub unsafe fn copy_from(&mut self, dst: *mut u8, src: DeviceAddr, bytes: u64) -> Result<()> {
         let open = self.open()?;
         let (buffer, offset) = open.arena.find_range(src, bytes)?;
-        let buffer = buffer.clone();
         open.arena.clear_stale(&buffer);
         let source = open.arena.pointer(&buffer).wrapping_add(offset as usize);
         // SAFETY: the caller vouches for the target; the source lies in a live buffer.
@@ -124,10 +133,9 @@ impl Session<'_> {
     /// The live allocation that `addr` lies in, and the distance from its base.
     ///
     /// # Errors
-    /// [`ArenaError::FreedAddress`], [`ArenaError::ForeignAddress`], [`ArenaError::UnknownAddress`].
+    /// Those of [`crate::arena::Arena::find`].
     pub fn find(&mut self, addr: DeviceAddr) -> Result<(Arc<Buffer>, u64)> {
-        let (buffer, offset) = self.open()?.arena.find(addr)?;
-        Ok((buffer.clone(), offset))
+        Ok(self.open()?.arena.find(addr)?)
     }
 
     /// The memory now; of a closed worker, that it has none.
@@ -153,11 +161,12 @@ impl Open {
         }
     }
 
-    /// Gives up staging memory and workspace. Says whether there was any.
+    /// Gives up staging memory, workspace and packed forms. Says whether there was any.
     pub(super) fn reclaim(&mut self) -> bool {
         let before = self.arena.kept();
         self.registry.entries.iter_mut().for_each(|entry| entry.release_staging(&mut self.arena));
         self.workspace.release(&mut self.arena);
+        self.packed.forget_all(&mut self.arena);
         self.arena.kept() < before
     }
 }

@@ -5,7 +5,10 @@
 //! | `memory`    | the user's memory: allocate, free, copy                                             |
 //! | `register`  | programs made ready, once, keyed by content                                         |
 //! | `value`     | what a launch is given                                                              |
-//! | `bind`      | the one validator of arguments; `scalar` narrows numbers, `mismatch` words refusals |
+//! | `bind`      | the one validator of arguments; `scalar` narrows numbers, `ranges` finds overlaps,  |
+//! |             | `mismatch` words refusals                                                           |
+//! | `packed`    | packed forms beside resident weights                                                |
+//! | `check`     | what `bind` says about arguments, without a launch                                  |
 //! | `launch`    | bind, copies in, the device's work, copies out; `workspace` lends memory            |
 //! | `close`     | the end, in the order that the contract sets                                        |
 //! | `fork`      | a forked child gets an error instead of a hang                                      |
@@ -15,6 +18,7 @@
 //! launch uses would need its own protocol; freeing behind the launch comes for nothing this way.
 
 mod bind;
+mod check;
 mod close;
 mod counters;
 mod error;
@@ -22,6 +26,8 @@ mod fork;
 mod launch;
 mod memory;
 mod mismatch;
+mod packed;
+mod ranges;
 mod register;
 mod scalar;
 mod value;
@@ -40,6 +46,7 @@ use crate::error::Result;
 use crate::id::{DeviceAddr, WorkerId};
 use crate::program::Program;
 use counters::Tally;
+use packed::PackedForms;
 use register::Registry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use workspace::WorkspacePool;
@@ -54,6 +61,8 @@ pub struct WorkerConfig {
     pub capacity: u64,
     /// Whether new memory is filled with NaN patterns, and the end of each buffer guarded and checked.
     pub poison: bool,
+    /// The share of the capacity that packed forms of resident buffers may take: 0 for none.
+    pub packed_share: f64,
 }
 
 /// One opened device.
@@ -76,6 +85,7 @@ struct Open {
     arena: Arena,
     registry: Registry,
     workspace: WorkspacePool,
+    packed: PackedForms,
 }
 
 /// The worker, entered: nobody else uses its device until this is dropped.
@@ -92,13 +102,14 @@ impl Worker {
     /// # Errors
     /// [`crate::arena::ArenaError`] where the capacity is 0 or the machine has no such address space.
     pub fn open(config: WorkerConfig) -> Result<Arc<Worker>> {
-        let WorkerConfig { name, device, capacity, poison } = config;
+        let WorkerConfig { name, device, capacity, poison, packed_share } = config;
         fork::watch();
         let owner = Arc::new(Owner::new(name));
         let arena = Arena::new(owner.clone(), capacity, poison)?;
         let platform = device.platform();
         let (registry, workspace) = (Registry::default(), WorkspacePool::default());
-        let open = Mutex::new(Some(Open { device, arena, registry, workspace }));
+        let packed = PackedForms::new((capacity as f64 * packed_share.clamp(0.0, 1.0)) as u64);
+        let open = Mutex::new(Some(Open { device, arena, registry, workspace, packed }));
         Ok(Arc::new(Worker { owner, platform, generation: fork::generation(), tally: Tally::default(), open }))
     }
 
@@ -237,16 +248,6 @@ impl Worker {
     ) -> Result<()> {
         // SAFETY: the caller vouches for it.
         unsafe { self.enter("run")?.launch(registration, args, poll) }
-    }
-
-    /// See [`Session::launch_estimate_ns`]. Does not wait: of a worker that is busy, `u64::MAX`, because the launch would
-    /// begin with a wait.
-    pub fn launch_estimate_ns(&self, registration: &Registration, args: &[Value<'_>]) -> u64 {
-        match self.try_enter("run") {
-            Ok(Some(mut session)) => session.launch_estimate_ns(registration, args),
-            Ok(None) => u64::MAX,
-            Err(_) => 0,
-        }
     }
 
     /// The memory now; of a worker that is closed, or belongs to a parent process, that it has none.

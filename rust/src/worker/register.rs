@@ -7,7 +7,7 @@ use crate::arena::{Arena, ArenaError, Chunk, Owner, Purpose};
 use crate::device::Executable;
 use crate::error::Result;
 use crate::id::WorkerId;
-use crate::program::{Param, Program};
+use crate::program::{Direction, Param, ParamKind, Program};
 use crate::trace::{self, Name, names};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,6 +19,7 @@ pub struct Registration {
     owner: Arc<Owner>,
     cid: u64,
     content_id: u64,
+    estimate_ns: u64,
     program: Arc<Program>,
 }
 
@@ -31,6 +32,12 @@ impl Registration {
     /// A hash of the program, the same in every process: what spans of its launches carry as `hid`.
     pub fn content_id(&self) -> u64 {
         self.content_id
+    }
+
+    /// An estimate of the time that the device needs for a launch, in nanoseconds, copies excluded: for the choice
+    /// whether to release the Python lock for it.
+    pub fn estimate_ns(&self) -> u64 {
+        self.estimate_ns
     }
 
     /// The program.
@@ -67,6 +74,8 @@ pub(super) struct Registered {
     pub bound: Bound,
     /// Names of the spans of the copies in and out, by parameter.
     pub spans: Vec<(Name, Name)>,
+    /// Tensors that the program writes, by their place among the tensors.
+    pub written: Vec<usize>,
 }
 
 impl Registered {
@@ -128,9 +137,12 @@ impl Session<'_> {
             (trace::intern(&format!("chip.run.h2d.{name}")), trace::intern(&format!("chip.run.d2h.{name}")))
         });
         let spans = spans.collect();
-        let registration = Arc::new(Registration { owner: owner.clone(), cid: cid as u64, content_id, program });
+        let (owner, estimate_ns) = (owner.clone(), executable.estimated_ns());
+        let registration = Arc::new(Registration { owner, cid: cid as u64, content_id, estimate_ns, program });
         open.registry.by_content.insert(content.into_boxed_slice(), cid);
-        let entry = Registered { registration: registration.clone(), executable, scratch, staging: None, bound, spans };
+        let (registration_kept, written) = (registration.clone(), written(registration.program()));
+        let entry =
+            Registered { registration: registration_kept, executable, scratch, staging: None, bound, spans, written };
         open.registry.entries.push(entry);
         tally.registrations.add(1);
         Ok(registration)
@@ -148,6 +160,15 @@ impl Session<'_> {
         }
         Ok(())
     }
+}
+
+/// The tensors that a program writes, by their place among its tensors.
+fn written(program: &Program) -> Vec<usize> {
+    let directions = program.params.iter().filter_map(|param| match param.kind {
+        ParamKind::Tensor { direction, .. } => Some(direction),
+        ParamKind::Scalar { .. } => None,
+    });
+    directions.enumerate().filter(|&(_, direction)| direction != Direction::In).map(|(tensor, _)| tensor).collect()
 }
 
 /// 64-bit FNV-1a. Not `std`'s hasher: that one may change with the compiler.

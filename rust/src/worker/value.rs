@@ -15,7 +15,7 @@ pub enum Value<'a> {
         /// The buffer.
         buffer: &'a Arc<Buffer>,
         /// Extents of the view.
-        shape: Shape,
+        shape: &'a Shape,
         /// Element type of the view.
         dtype: DType,
     },
@@ -38,6 +38,13 @@ pub struct HostTensor {
     pub dtype: DType,
     /// Whether the memory may be written.
     pub writable: bool,
+}
+
+impl HostTensor {
+    /// Bytes of all elements; saturates, which no memory reaches.
+    pub fn bytes(&self) -> u64 {
+        self.shape.elements().unwrap_or(u64::MAX).saturating_mul(self.dtype.size() as u64)
+    }
 }
 
 // SAFETY: it is an address with a description. Only `launch` dereferences it, and its caller vouches for the memory.

@@ -2,11 +2,41 @@
 
 from __future__ import annotations
 
-from pypto.frontend.rules import elementwise, matmul, memory, reduce, scalar, transfer
+from pypto.frontend.rules import (
+    box,
+    compare,
+    creation,
+    element,
+    elementwise,
+    fill,
+    gather,
+    matmul,
+    reduce,
+    scalar,
+    scatter,
+    shape,
+    tasks,
+    transfer,
+)
 from pypto.frontend.rules.base import Rule
 
 RULES: dict[str, Rule] = {}
 """By the name that rows of the operation table use."""
 
-for _family in (elementwise, matmul, memory, reduce, scalar, transfer):
+for _family in (
+    box,
+    compare,
+    creation,
+    element,
+    elementwise,
+    fill,
+    gather,
+    matmul,
+    reduce,
+    scalar,
+    scatter,
+    shape,
+    tasks,
+    transfer,
+):
     RULES.update(_family.RULES)

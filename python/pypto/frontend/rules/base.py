@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pypto.frontend import scalars, views
 from pypto.frontend.builder import Builder
+from pypto.frontend.rules import convert
 from pypto.frontend.values import PyValue, Value, Window, describe, is_scalar
 from pypto.ir.exprs import Const, Dim, Expr, cast, to_dim
 from pypto.ir.nodes import Var
 from pypto.ir.types import TensorType, TileType, same_extents
-from pypto.language.dtypes import DataType
+from pypto.language.dtypes import BF16, FP16, FP32, DataType
 
 if TYPE_CHECKING:
     from pypto.frontend.calls import BoundCall
@@ -49,8 +50,8 @@ def tile_at(call: BoundCall, position: int) -> Var:
                 f"load it: pl.load({value.name}, offsets, shapes)",
             )
         return views.load_whole(call.builder, value, node)
-    name = call.form.params[position].name
-    hint = ""
+    name = call.form.accepted[position].name
+    hint = "load it, or make it with pl.full([...], dtype, value)"
     if is_scalar(value) and position == 0 and len(call.values) > 1:
         hint = "the scalar stands on the right: pl.add(x, 1.0); for s - x write pl.add(pl.neg(x), s)"
     call.builder.fail(
@@ -64,7 +65,11 @@ def tile_value(builder: Builder, value: Value, node: ast.AST, what: str) -> Var:
         return views.load_window(builder, value, node)
     if isinstance(value, Var):
         return value if isinstance(value.type, TileType) else views.load_whole(builder, value, node)
-    hint = "write pl.full([...], dtype, value), or pl.write for one element" if is_scalar(value) else ""
+    hint = (
+        "write pl.full([...], dtype, value), or pl.write for one element"
+        if is_scalar(value)
+        else "give it a tensor or an on-chip value"
+    )
     builder.fail("type", f"{what} must be a tile or a tensor, got {describe(value)}", node, hint)
 
 
@@ -81,11 +86,12 @@ def tensor_at(call: BoundCall, position: int) -> Var | Window:
     value = call.values[position]
     if isinstance(value, Window) or (isinstance(value, Var) and isinstance(value.type, TensorType)):
         return value
-    name = call.form.params[position].name
+    name = call.form.accepted[position].name
     call.builder.fail(
         "type",
         f"{call.form.spelling}: {name!r} must be a tensor in device memory, got {describe(value)}",
         call.node_of(position),
+        "pass a parameter, or a slice of one; an on-chip value is passed to operations as it is",
     )
 
 
@@ -101,7 +107,12 @@ def sequence(call: BoundCall, position: int, what: str) -> tuple[Value, ...]:
             call.node_of(position),
             f"write [{ast.unparse(call.node_of(position))}]",
         )
-    call.builder.fail("type", f"{call.form.spelling}: {what} is a list, got {describe(value)}", call.node_of(position))
+    call.builder.fail(
+        "type",
+        f"{call.form.spelling}: {what} is a list, got {describe(value)}",
+        call.node_of(position),
+        "write it in brackets, one item for each axis: [i, 0]",
+    )
 
 
 def integers(call: BoundCall, position: int, what: str) -> tuple[Expr, ...]:
@@ -133,7 +144,12 @@ def static_shape(call: BoundCall, position: int, what: str = "shape") -> tuple[i
             )
         shape.append(dim)
     if not shape:
-        call.builder.fail("value", f"{call.form.spelling}: {what} is empty", call.node_of(position))
+        call.builder.fail(
+            "value",
+            f"{call.form.spelling}: {what} is empty",
+            call.node_of(position),
+            "write one extent for each axis: [16, 64]",
+        )
     return tuple(shape)
 
 
@@ -150,11 +166,17 @@ def dtype_at(call: BoundCall, position: int) -> DataType:
     if not isinstance(obj, DataType):
         call.builder.fail(
             "type",
-            f"{call.form.spelling}: {call.form.params[position].name!r} must be a dtype, got {describe(value)}",
+            f"{call.form.spelling}: {call.form.accepted[position].name!r} must be a dtype, got {describe(value)}",
             call.node_of(position),
+            "write a dtype: pl.FP32",
         )
     if not obj.supported:
-        call.builder.fail("unsupported", f"elements of dtype {obj!r} are not supported", call.node_of(position))
+        call.builder.fail(
+            "unsupported",
+            f"elements of dtype {obj!r} are not supported",
+            call.node_of(position),
+            "use FP32, FP16, BF16, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32 or BOOL",
+        )
     return obj.of_elements
 
 
@@ -170,36 +192,60 @@ def constant(call: BoundCall, name: str) -> Any:
             "type",
             f"{call.form.spelling}: {name!r} must be known at compile time, got {describe(value)}",
             call.node_named(name),
+            "write a literal or an outside constant",
         )
     return value
 
 
-def reject_keyword(call: BoundCall, name: str, default: Any) -> None:
-    """Refuses a keyword that this version does not support with another value than its default."""
-    value = constant(call, name)
-    if value is not None and value != default:
+def absent(value: object) -> bool:
+    """Whether an argument was left out, or is `None`."""
+    return value is None or (isinstance(value, PyValue) and value.obj is None)
+
+
+def valid_shape(call: BoundCall, shape: tuple[Dim, ...], name: str = "valid_shape") -> tuple[Dim, ...]:
+    """The valid part of a box of this shape as a keyword gives it: all where it is left out."""
+    given = call.given(name)
+    if absent(given):
+        return shape
+    node = call.node_named(name)
+    items = given if isinstance(given, tuple) else (given,)
+    valid = tuple(
+        call.builder.dim(scalars.integer(call.builder, item, node, f"an item of {name}"), node) for item in items
+    )
+    if len(valid) != len(shape):
         call.builder.fail(
-            "unsupported", f"{call.form.spelling}({name}=...) is not supported yet", call.node_named(name)
+            "value",
+            f"{call.form.spelling}: {name} has {len(valid)} extents, the box has {len(shape)}",
+            node,
+            "give one extent for each axis of the box",
         )
+    for part, extent in zip(valid, shape, strict=True):
+        if isinstance(part, int) and isinstance(extent, int) and not 0 <= part <= extent:
+            call.builder.fail(
+                "value",
+                f"{call.form.spelling}: {name} {part} is not within the box extent {extent}",
+                node,
+                f"give a value between 0 and {extent}",
+            )
+    return valid
 
 
-def to_dtype(builder: Builder, tile: Var, dtype: DataType, node: ast.AST) -> Var:
-    """The tile converted to `dtype`, if it has another."""
-    type = tile.tile
-    if type.dtype is dtype:
-        return tile
-    result = TileType(type.shape, dtype, type.valid, type.space, type.tensor_level)
-    return builder.op("cast", result, (tile,), node, {"target_type": dtype, "mode": "rint"}, tile.name)
+def to_dtype(builder: Builder, tile: Var, dtype: DataType, node: ast.AST, mode: str = "rint") -> Var:
+    """The tile converted to `dtype`, if it has another, along the chain of conversions that the chip has."""
+    for hop in convert.chain(tile.type.dtype, dtype) or (dtype,):
+        old = tile.tile
+        if old.dtype is not hop:
+            type = TileType(old.shape, hop, old.valid, old.space, old.tensor_level)
+            tile = builder.op("cast", type, (tile,), node, {"target_type": hop, "mode": mode}, tile.name)
+    return tile
 
 
 def scalar_operand(call: BoundCall, position: int, tile: Var) -> tuple[Var, Expr]:
     """A scalar beside a tile: the scalar is converted to the dtype of the tile; a float promotes integer tiles."""
-    from pypto.language.dtypes import FP32
-
     builder = call.builder
     node = call.node_of(position)
     value = scalars.scalar(
-        builder, call.values[position], node, f"{call.form.params[position].name!r} of {call.form.spelling}"
+        builder, call.values[position], node, f"{call.form.accepted[position].name!r} of {call.form.spelling}"
     )
     dtype = tile.type.dtype
     if value.dtype.is_float and not dtype.is_float:
@@ -211,9 +257,14 @@ def scalar_operand(call: BoundCall, position: int, tile: Var) -> tuple[Var, Expr
             node,
             f"convert it first: pl.cast({ast.unparse(node)}, pl.{dtype.name})",
         )
+    return tile, element_of(value, dtype)
+
+
+def element_of(value: Expr, dtype: DataType) -> Expr:
+    """A scalar as an element of a value of `dtype`, rounded and wrapped as the dtype has it."""
     if isinstance(value, Const):
-        value = cast(value, FP32 if dtype.is_float else dtype)
-    return tile, value
+        return Const(convert.element(float(value.value), dtype), FP32) if dtype.is_float else cast(value, dtype)
+    return cast(value, dtype) if dtype in (FP16, BF16) and value.dtype is FP32 else value
 
 
 def same_shape(call: BoundCall, a: Var, b: Var) -> None:
@@ -234,13 +285,14 @@ def result(call: BoundCall, op: str, type: TileType, args: tuple[Any, ...], **at
 
 __all__ = [
     "Rule",
+    "absent",
     "constant",
     "dims",
     "dtype_at",
+    "element_of",
     "in_kernel",
     "integers",
     "pair",
-    "reject_keyword",
     "result",
     "same_shape",
     "scalar_operand",
@@ -250,4 +302,5 @@ __all__ = [
     "tile_at",
     "tile_value",
     "to_dtype",
+    "valid_shape",
 ]

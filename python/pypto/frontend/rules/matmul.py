@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pypto.frontend import scalars, views
-from pypto.frontend.rules.base import Rule, constant, in_kernel, reject_keyword, result, tile_at, to_dtype
-from pypto.frontend.values import PyValue, Value, Window, describe
-from pypto.ir.exprs import Dim, same
+from pypto.frontend.rules import pieces, shape, validity
+from pypto.frontend.rules.base import Rule, absent, constant, in_kernel, result, tile_at, to_dtype
+from pypto.frontend.rules.levels import tensor_keyword
+from pypto.frontend.values import Value, Window
+from pypto.ir.exprs import Dim, Expr, index, same
 from pypto.ir.nodes import Var
-from pypto.ir.types import TensorType, TileType
+from pypto.ir.types import TileType
 from pypto.language.dtypes import FP32, INT8, INT32, DataType
 from pypto.language.enums import MemorySpace
 
@@ -20,60 +24,162 @@ if TYPE_CHECKING:
 def matmul(call: BoundCall) -> Value:
     """`lhs @ rhs`."""
     in_kernel(call)
-    reject_keyword(call, "c_matrix_nz", False)
-    a, b = _operand(call, 0, "a_trans"), _operand(call, 1, "b_trans")
-    return result(call, "matmul", _product(call, a, b), (a, b))
+    _keywords(call, call.values[0])
+    return _products(call, None, _operand(call, 0, "a_trans"), _operand(call, 1, "b_trans"), ())
 
 
 def matmul_acc(call: BoundCall) -> Value:
     """`acc + lhs @ rhs`, or `lhs @ rhs` where `init_cond` holds."""
     in_kernel(call)
+    _keywords(call, call.values[1])
     acc = tile_at(call, 0)
     a, b = _operand(call, 1, "a_trans"), _operand(call, 2, "b_trans")
-    type = _product(call, a, b)
-    if acc.tile.physical != type.physical:
+    condition = call.given("init_cond")
+    if absent(condition):
+        return _products(call, acc, a, b, ())
+    value = scalars.truth(call.builder, condition, call.node_named("init_cond"), "init_cond")
+    return _products(call, acc, a, b, (value,))
+
+
+def matmul_bias(call: BoundCall) -> Value:
+    """`lhs @ rhs + bias`."""
+    in_kernel(call)
+    product = _products(call, None, tile_at(call, 0), tile_at(call, 1), ())
+    bias = tile_at(call, 2)
+    type = product.tile
+    if bias.tile.physical != (1, type.shape[-1]) or bias.type.dtype is not type.dtype:
         call.builder.fail(
             "type",
-            f"{call.form.spelling}: the accumulator has shape {list(acc.tile.shape)}, the product {list(type.shape)}",
-            call.node_of(0),
+            f"{call.form.spelling}: the bias of {list(type.shape)} {type.dtype} is [1, {type.shape[-1]}] {type.dtype}, "
+            f"got {list(bias.tile.shape)} {bias.type.dtype}",
+            call.node_of(2),
+            f"convert it: pl.cast(bias, pl.{type.dtype})",
         )
-    if acc.type.dtype is not type.dtype:
-        acc = to_dtype(call.builder, acc, type.dtype, call.node_of(0))
-    condition = call.given("init_cond")
-    if condition is None or (isinstance(condition, PyValue) and condition.obj is None):
-        return result(call, "matmul_acc", type, (acc, a, b))
-    value = scalars.truth(call.builder, condition, call.node_named("init_cond"), "init_cond")
-    return result(call, "matmul_acc", type, (acc, a, b, value))
+    return result(call, "col_expand_add", type, (product, bias))
+
+
+def _keywords(call: BoundCall, value: Value) -> None:
+    hint = "transpose the tile: pl.tile.transpose_view(t)"
+    for name in ("a_trans", "b_trans"):
+        tensor_keyword(call, value, name, False, hint)
+    tensor_keyword(call, value, "out_dtype", None, "leave it out: the product is FP32 (INT32 of INT8), a store narrows")
+    tensor_keyword(call, value, "c_matrix_nz", False, "leave it out")
 
 
 def _operand(call: BoundCall, position: int, keyword: str) -> Var:
     """An operand; device memory that is to be transposed is read through a transposed view."""
     value = call.values[position]
-    return load_transposed(call, value, position) if constant(call, keyword) else tile_at(call, position)
-
-
-def load_transposed(call: BoundCall, value: Value, position: int) -> Var:
-    """Device memory with its two axes swapped, as an on-chip value."""
-    builder = call.builder
-    if isinstance(value, Var) and isinstance(value.type, TensorType):
+    if not constant(call, keyword):
+        return tile_at(call, position)
+    if isinstance(value, Var) and value.is_tensor:
         value = views.whole(value)
-    if not isinstance(value, Window) or len(value.keep) != 2:
-        builder.fail(
-            "unsupported",
-            f"{call.form.spelling}: a transposed {describe(value)} is not supported yet",
+    if isinstance(value, Window) and len(value.keep) == 2:
+        return views.load_window(call.builder, value, call.node_of(position), transposed=True)
+    tile = tile_at(call, position)
+    rank = len(tile.tile.shape)
+    if rank < 2:
+        call.builder.fail(
+            "type",
+            f"{call.form.spelling}: {keyword} of a value of one axis",
             call.node_of(position),
-            "transpose device memory instead, where it is loaded: pl.matmul(a, w[0:128, 0:64], b_trans=True)",
+            "give it two axes: pl.reshape(x, [1, n])",
         )
-    return views.load_window(builder, value, call.node_of(position), transposed=True)
+    return shape.swapped(call, tile, rank - 2, rank - 1)
 
 
-def transpose_view(call: BoundCall) -> Value:
-    """The last two axes swapped."""
-    in_kernel(call)
-    return load_transposed(call, call.values[0], 0)
+def _products(call: BoundCall, acc: Var | None, a: Var, b: Var, condition: tuple[Expr, ...]) -> Var:
+    """One product, or one for each matrix of a batch."""
+    left, right = _matrix(a.tile.shape), _matrix(b.tile.shape)
+    if all(extent == 1 for extent in right[:-2]):
+        a_rows = a.tile.is_full or all(extent == 1 for extent in left[:-2])
+        if a_rows:  # the rows of a batch on the left are rows of one product
+            return _one(call, acc, a, b, condition, (1,) * (len(right) - len(left)) + left[:-1])
+    batch = _broadcast(call, left[:-2], right[:-2])
+    if not a.tile.is_full or not b.tile.is_full:
+        call.builder.fail(
+            "unsupported",
+            f"{call.form.spelling} of a batch of partly valid matrices is not supported",
+            call.node,
+            "multiply matrix by matrix, or make all of it valid first: pl.fillpad(x)",
+        )
+    builder, node = call.builder, call.node
+    whole = (*batch, left[-2], right[-1])
+    dtype = _accumulator(call, a.type.dtype)
+    joined = acc
+    if joined is None:
+        joined = builder.op(
+            "create_tile", TileType(whole, dtype, whole, MemorySpace.Acc, a.tile.tensor_level), (), node
+        )
+    _require_accumulator(call, joined, whole, dtype)
+    for at in itertools.product(*map(range, batch)):
+        offsets = (*map(index, at), index(0), index(0))
+        box = ((1,) * len(batch)) + whole[-2:]
+        part = None if acc is None else _plane(call, joined, offsets, box)
+        product = _one(call, part, _pick(call, a, at), _pick(call, b, at), condition, (left[-2],))
+        joined = pieces.put(builder, joined, product, offsets, node)
+    return joined
 
 
-def _product(call: BoundCall, a: Var, b: Var) -> TileType:
+def _matrix(extents: tuple[int, ...]) -> tuple[int, ...]:
+    return extents if len(extents) > 1 else (1, *extents)
+
+
+def _broadcast(call: BoundCall, left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
+    """Leading axes of both operands together, as numpy broadcasts them."""
+
+    def extents() -> Iterator[int]:
+        for x, y in itertools.zip_longest(reversed(left), reversed(right), fillvalue=1):
+            if x != y and 1 not in (x, y):
+                call.builder.fail(
+                    "type",
+                    f"{call.form.spelling}: batches {list(left)} and {list(right)} do not broadcast",
+                    call.node,
+                    "leading extents are equal, or 1",
+                )
+            yield max(x, y)
+
+    return tuple(reversed(list(extents())))
+
+
+def _pick(call: BoundCall, tile: Var, at: tuple[int, ...]) -> Var:
+    """The matrix of an operand that belongs to one place of the batch."""
+    extents = tile.tile.shape
+    own = at[len(at) - (len(extents) - 2) :]
+    offsets = tuple(index(0 if extent == 1 else place) for place, extent in zip(own, extents, strict=False))
+    return _plane(call, tile, (*offsets, index(0), index(0)), ((1,) * len(own)) + extents[-2:])
+
+
+def _plane(call: BoundCall, tile: Var, offsets: tuple[Expr, ...], box: tuple[int, ...]) -> Var:
+    rank = len(box)
+    keep = tuple(range(rank)) if not tile.tile.tensor_level else (rank - 2, rank - 1)
+    part = pieces.part_of(call.builder, tile, offsets, box, box, keep, call.node)
+    flat = TileType(box[-2:], part.type.dtype, box[-2:], part.tile.space, part.tile.tensor_level)
+    return pieces.retyped(call.builder, part, flat, call.node)
+
+
+def _one(
+    call: BoundCall, acc: Var | None, a: Var, b: Var, condition: tuple[Expr, ...], leading: tuple[int, ...]
+) -> Var:
+    type = _product(call, a, b, leading)
+    if acc is None:
+        return result(call, "matmul", type, (a, b))
+    _require_accumulator(call, acc, type.shape, type.dtype)
+    if acc.type.dtype is not type.dtype:
+        acc = to_dtype(call.builder, acc, type.dtype, call.node_of(0))
+    return result(call, "matmul_acc", type, (acc, a, b, *condition))
+
+
+def _require_accumulator(call: BoundCall, acc: Var, wanted: tuple[int, ...], dtype: DataType) -> None:
+    if acc.tile.physical != TileType(wanted, dtype, wanted).physical:
+        call.builder.fail(
+            "type",
+            f"{call.form.spelling}: the accumulator has shape {list(acc.tile.shape)}, the product {list(wanted)}",
+            call.node_of(0),
+            f"make it with pl.full({list(wanted)}, pl.{dtype}, {0.0 if dtype.is_float else 0})",
+        )
+
+
+def _product(call: BoundCall, a: Var, b: Var, leading: tuple[int, ...]) -> TileType:
     left, right = a.tile, b.tile
     if left.dtype is not right.dtype:
         call.builder.fail(
@@ -82,15 +188,15 @@ def _product(call: BoundCall, a: Var, b: Var) -> TileType:
             call.node,
             f"convert one: pl.cast(x, pl.{left.dtype.name})",
         )
-    if len(left.shape) > 2 and left.shape[:-2] != (1,) * (len(left.shape) - 2):
-        call.builder.fail("unsupported", f"{call.form.spelling} of a batch of matrices is not supported yet", call.node)
-    (rows, inner), (inner_b, cols) = left.physical, right.physical
+    (_, inner), (inner_b, cols) = left.physical, right.physical
     if inner != inner_b:
         call.builder.fail(
             "type",
             f"{call.form.spelling}: the inner extents differ: {list(left.shape)} @ {list(right.shape)}",
             call.node,
-            "if the right operand is stored as [N, K], say b_trans=True" if inner == cols else "",
+            "if the right operand is stored as [N, K], say b_trans=True"
+            if inner == cols
+            else "the columns of the left operand are the rows of the right one",
         )
     k_left, k_right = left.valid[-1], right.valid[-2] if len(right.valid) > 1 else 1
     if isinstance(k_left, int) and isinstance(k_right, int) and not same(k_left, k_right) and k_right < k_left:
@@ -98,9 +204,12 @@ def _product(call: BoundCall, a: Var, b: Var) -> TileType:
             "value",
             f"{call.form.spelling}: {k_left} valid columns on the left, {k_right} valid rows on the right",
             call.node,
+            "make the inner valid extents equal, with pl.set_validshape or pl.fillpad",
         )
-    valid: tuple[Dim, ...] = (left.valid[-2] if len(left.valid) > 1 else 1, right.valid[-1])
-    return TileType((rows, cols), _accumulator(call, left.dtype), valid, MemorySpace.Acc, left.tensor_level)
+    rows, _ = validity.require_rows(call, left.shape, left.valid)
+    outer: tuple[Dim, ...] = leading if left.is_full else (*leading[:-1], rows)
+    space, level = MemorySpace.Acc, left.tensor_level
+    return TileType((*leading, cols), _accumulator(call, left.dtype), (*outer, right.valid[-1]), space, level)
 
 
 def _accumulator(call: BoundCall, dtype: DataType) -> DataType:
@@ -108,7 +217,12 @@ def _accumulator(call: BoundCall, dtype: DataType) -> DataType:
         return FP32
     if dtype is INT8:
         return INT32
-    call.builder.fail("type", f"{call.form.spelling} takes FP16, BF16, FP32 or INT8, got {dtype}", call.node)
+    call.builder.fail(
+        "type",
+        f"{call.form.spelling} takes FP16, BF16, FP32 or INT8, got {dtype}",
+        call.node,
+        "convert both operands first: pl.cast(x, pl.FP32)",
+    )
 
 
-RULES: dict[str, Rule] = {"matmul": matmul, "matmul_acc": matmul_acc, "transpose_view": transpose_view}
+RULES: dict[str, Rule] = {"matmul": matmul, "matmul_acc": matmul_acc, "matmul_bias": matmul_bias}

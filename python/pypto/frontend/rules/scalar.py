@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pypto.frontend.rules.base import Rule, constant
-from pypto.frontend.values import Value, Window, describe
+from pypto.frontend.values import NONE, PyValue, Value, Window, describe
 from pypto.ir.exprs import ScalarOp, of_dim
 from pypto.ir.nodes import Var
 from pypto.language.dtypes import INDEX
@@ -23,7 +23,12 @@ def dim(call: BoundCall) -> Value:
     """`dim(x, axis)`."""
     owner = call.values[0]
     if not isinstance(owner, (Var, Window)):
-        call.builder.fail("type", f"{call.form.spelling} takes a tensor, got {describe(owner)}", call.node_of(0))
+        call.builder.fail(
+            "type",
+            f"{call.form.spelling} takes a tensor, got {describe(owner)}",
+            call.node_of(0),
+            "pass a tensor or a tile: pl.dim(x, 0)",
+        )
     shape = owner.type.shape if isinstance(owner, Var) else owner.shape
     axis = constant(call, call.form.params[1].name)
     if not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
@@ -41,4 +46,27 @@ def identity(call: BoundCall) -> Value:
     return call.values[0]  # type: ignore[no-any-return]
 
 
-RULES: dict[str, Rule] = {"block_scalar": block_scalar, "dim": dim, "identity": identity}
+class _Handle:
+    """What prefetches pass around: a context, an event, a session."""
+
+
+_HANDLE = PyValue(_Handle())
+
+
+def handle(call: BoundCall) -> Value:
+    """Something to pass on, of a hint."""
+    return _HANDLE
+
+
+def nothing(call: BoundCall) -> Value:
+    """Cache control and low-level events: statements of a kernel run in program order."""
+    return NONE
+
+
+RULES: dict[str, Rule] = {
+    "block_scalar": block_scalar,
+    "dim": dim,
+    "identity": identity,
+    "handle": handle,
+    "nothing": nothing,
+}

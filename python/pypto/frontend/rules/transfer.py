@@ -5,20 +5,20 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from pypto.frontend import views
+from pypto.frontend import views, windows
 from pypto.frontend.builder import Builder
 from pypto.frontend.rules.base import (
     Rule,
+    absent,
     constant,
-    dims,
     in_kernel,
     integers,
-    reject_keyword,
     static_shape,
     tensor_at,
     tile_at,
+    valid_shape,
 )
-from pypto.frontend.values import PyValue, Value, Window, describe
+from pypto.frontend.values import Value, Window, describe
 from pypto.ir.exprs import Dim, Expr, binary
 from pypto.ir.nodes import OpStmt, Var
 from pypto.ir.types import TileType, region
@@ -29,16 +29,12 @@ if TYPE_CHECKING:
     from pypto.frontend.calls import BoundCall
 
 
-def _absent(value: object) -> bool:
-    return value is None or (isinstance(value, PyValue) and value.obj is None)
-
-
 def load(call: BoundCall) -> Value:
     """`load(tensor, offsets, shapes, valid_shape=None, target_memory=Vec, clamp=False)`."""
     in_kernel(call)
     builder, node = call.builder, call.node
     source = tensor_at(call, 0)
-    rank = len(source.type.shape if isinstance(source, Var) else source.shape)
+    rank = len(windows.extents_of(source))
     offsets = integers(call, 1, "offsets")
     shape = static_shape(call, 2, "shapes")
     for what, items, position in (("offsets", offsets, 1), ("shapes", shape, 2)):
@@ -47,17 +43,16 @@ def load(call: BoundCall) -> Value:
                 "value",
                 f"{call.form.spelling}: {len(items)} {what} for {_named(source)}, which has {rank} axes",
                 call.node_of(position),
+                f"give {rank}, one for each axis",
             )
-    valid: tuple[Dim, ...] = shape
-    if not _absent(call.given("valid_shape")):
-        valid = dims(call, 3, "valid_shape")
-        _check_valid(call, valid, shape, 3)
-    base, base_offsets, base_extents, base_valid = _compose(source, offsets, shape, valid)
+    keep = tuple(range(rank))
+    window = windows.subwindow(builder, source, offsets, shape, valid_shape(call, shape), keep, node)
+    base, base_valid = window.base, window.valid
     if constant(call, "clamp"):
-        base_valid = views.clamp(base, base_offsets, base_valid, builder, node)
-        valid = base_valid if isinstance(source, Var) else tuple(base_valid[axis] for axis in source.keep)
+        base_valid = views.clamp(base, window.offsets, base_valid, builder, node)
     else:
-        views.check_box(builder, base, base_offsets, base_valid, node)
+        views.check_box(builder, base, window.offsets, base_valid, node)
+    valid = tuple(base_valid[axis] for axis in window.keep)
     rows_cols = region(shape, valid)
     if rows_cols is None:
         builder.fail(
@@ -72,47 +67,15 @@ def load(call: BoundCall) -> Value:
     return builder.op(
         "load",
         type,
-        (base, base_offsets, base_valid),
+        (base, window.offsets, base_valid),
         node,
-        {"box": base_extents, "keep": None, "transposed": False},
+        {"box": window.extents, "keep": None, "transposed": False},
         base.name,
     )
 
 
 def _named(source: Var | Window) -> str:
-    return repr(source.name if isinstance(source, Var) else source.base.name)
-
-
-def _check_valid(call: BoundCall, valid: tuple[Dim, ...], shape: tuple[int, ...], position: int) -> None:
-    if len(valid) != len(shape):
-        call.builder.fail(
-            "value",
-            f"{call.form.spelling}: valid_shape has {len(valid)} extents, the box has {len(shape)}",
-            call.node_of(position),
-        )
-    for part, extent in zip(valid, shape, strict=True):
-        if isinstance(part, int) and not 0 <= part <= extent:
-            call.builder.fail(
-                "value",
-                f"{call.form.spelling}: valid_shape {part} is not within the box extent {extent}",
-                call.node_of(position),
-            )
-
-
-def _compose(
-    source: Var | Window, offsets: tuple[Expr, ...], shape: tuple[int, ...], valid: tuple[Dim, ...]
-) -> tuple[Var, tuple[Expr, ...], tuple[Dim, ...], tuple[Dim, ...]]:
-    """A box of a slice as a box of the tensor behind it."""
-    if isinstance(source, Var):
-        return source, offsets, shape, valid
-    all_offsets = list(source.offsets)
-    extents: list[Dim] = [1] * len(source.offsets)
-    parts: list[Dim] = [1] * len(source.offsets)
-    for position, axis in enumerate(source.keep):
-        all_offsets[axis] = binary("add", source.offsets[axis], offsets[position], INDEX)
-        extents[axis] = shape[position]
-        parts[axis] = valid[position]
-    return source.base, tuple(all_offsets), tuple(extents), tuple(parts)
+    return repr(windows.name_of(source))
 
 
 def store(call: BoundCall) -> Value:
@@ -121,13 +84,23 @@ def store(call: BoundCall) -> Value:
     builder = call.builder
     tile = tile_at(call, 0)
     target = tensor_at(call, 2)
-    reject_keyword(call, "atomic", AtomicType.None_)
+    atomic = is_atomic(call)
     offsets = integers(call, 1, "offsets")
-    shapes = None if _absent(call.given("shapes")) else integers(call, 3, "shapes")
-    box: tuple[Dim, ...] | None = None
-    if shapes is not None:
-        box = static_shape(call, 3, "shapes")
-    return write_tile(builder, tile, target, offsets, call.node, call.form.spelling, box)
+    box: tuple[Dim, ...] | None = None if absent(call.given("shapes")) else static_shape(call, 3, "shapes")
+    return write_tile(builder, tile, target, offsets, call.node, call.form.spelling, box, atomic)
+
+
+def is_atomic(call: BoundCall) -> bool:
+    """Whether the call adds to what is in memory."""
+    value = constant(call, "atomic")
+    if value is not None and not isinstance(value, AtomicType):
+        call.builder.fail(
+            "type",
+            f"{call.form.spelling}: 'atomic' must be a pl.AtomicType, got {value!r}",
+            call.node_named("atomic"),
+            "write atomic=pl.AtomicType.Add, or leave it out",
+        )
+    return value is AtomicType.Add
 
 
 def write_tile(
@@ -138,11 +111,20 @@ def write_tile(
     node: ast.AST,
     what: str,
     box: tuple[Dim, ...] | None = None,
+    atomic: bool = False,
 ) -> Var:
-    """Stores the valid region of `tile` at `offsets` of `target`; `box` says how rows spread over leading axes."""
-    shape = target.type.shape if isinstance(target, Var) else target.shape
+    """Stores the valid region of `tile` at `offsets` of `target`, or adds it to what is there.
+
+    `box` says how rows spread over leading axes.
+    """
+    shape = windows.extents_of(target)
     if len(offsets) != len(shape):
-        builder.fail("value", f"{what}: {len(offsets)} offsets for {_named(target)}, which has {len(shape)} axes", node)
+        builder.fail(
+            "value",
+            f"{what}: {len(offsets)} offsets for {_named(target)}, which has {len(shape)} axes",
+            node,
+            f"give {len(shape)} offsets, one for each axis",
+        )
     _check_dtype(builder, tile, target, node, what)
     extents = _spread(builder, tile, len(shape), box, node, what)
     if isinstance(target, Window):
@@ -156,7 +138,7 @@ def write_tile(
     else:
         base = target
     views.check_box(builder, base, offsets, extents, node)
-    attrs = {"box": None if isinstance(target, Window) else box}
+    attrs = {"box": None if isinstance(target, Window) else box, "atomic": atomic}
     builder.emit(OpStmt("store", None, (tile, offsets, base, extents), builder.loc(node), attrs))
     return base
 
@@ -184,17 +166,28 @@ def _spread(
             extra = len(valid) - rank
             if any(extent != 1 for extent in shape[:extra]):
                 builder.fail(
-                    "value", f"{what}: a value of shape {list(shape)} does not fit a tensor of {rank} axes", node
+                    "value",
+                    f"{what}: a value of shape {list(shape)} does not fit a tensor of {rank} axes",
+                    node,
+                    "pl.reshape the value to the rank of the tensor first",
                 )
             valid = valid[extra:]
         return (1,) * (rank - len(valid)) + valid
     if len(box) != rank:
-        builder.fail("value", f"{what}: shapes has {len(box)} extents, the tensor has {rank} axes", node)
+        builder.fail(
+            "value",
+            f"{what}: shapes has {len(box)} extents, the tensor has {rank} axes",
+            node,
+            f"give {rank} extents, one for each axis of the destination",
+        )
     rows, cols = type.physical
     flat = TileType(box, type.dtype, box).physical  # type: ignore[arg-type]  # read as static extents
     if flat != (rows, cols):
         builder.fail(
-            "value", f"{what}: shapes {list(box)} is a box of {flat[0]} x {flat[1]}, the tile has {rows} x {cols}", node
+            "value",
+            f"{what}: shapes {list(box)} is a box of {flat[0]} x {flat[1]}, the tile has {rows} x {cols}",
+            node,
+            "choose a box whose leading extents multiply to the rows of the tile",
         )
     if type.is_full:
         return box
@@ -207,7 +200,10 @@ def _spread(
         inner *= int(extent)  # type: ignore[arg-type]  # static
     if inner != 1 and valid_rows != rows:
         builder.fail(
-            "unsupported", f"{what}: a partly valid tile spread over several leading axes is not supported yet", node
+            "unsupported",
+            f"{what}: a partly valid tile spread over several leading axes is not supported yet",
+            node,
+            "store the planes one by one",
         )
     return (*box[:outer], valid_rows if inner == 1 else box[outer], *box[outer + 1 : -1], valid_cols)
 
@@ -222,6 +218,7 @@ def move(call: BoundCall) -> Value:
             "type",
             f"{call.form.spelling}: 'target_memory' must be a pl.MemorySpace, got {describe(call.values[1])}",
             call.node_of(1),
+            "write pl.MemorySpace.Vec, Mat, Left, Right, Acc or Bias",
         )
     old = tile.tile
     type = TileType(old.shape, old.dtype, old.valid, space, old.tensor_level)

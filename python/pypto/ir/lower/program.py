@@ -9,7 +9,7 @@ from pypto.ir.effects import Effects
 from pypto.ir.exprs import Symbol
 from pypto.ir.lower.function import FunctionLowering
 from pypto.ir.nodes import CallStmt, Function, Param, Program, Var, walk
-from pypto.ir.passes import outline
+from pypto.ir.passes import outline, split_phases
 from pypto.language.dtypes import INT64, DataType
 
 
@@ -26,7 +26,7 @@ class Files:
 
 def lower(program: Program) -> dict[str, Any]:
     """The core program. Scopes are outlined first; only what the entry reaches is lowered."""
-    program = outline(program)
+    program = split_phases(outline(program))
     entry = program.entry
     kernels = _reachable(entry)
     numbers = {id(kernel): number for number, kernel in enumerate(kernels)}

@@ -7,14 +7,10 @@ Scalars that a kernel computes travel back the same way.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from pypto.ir.effects import Name, defined, leaves, used
 from pypto.ir.exprs import ScalarVar, Symbol, index, of_dim
 from pypto.ir.nodes import (
-    BreakStmt,
     CallStmt,
-    ContinueStmt,
     ForStmt,
     Function,
     IfStmt,
@@ -28,8 +24,11 @@ from pypto.ir.nodes import (
     children,
     walk,
 )
+from pypto.ir.passes.cells import cell_dtype, put, take
+from pypto.ir.passes.copies import scope_copies
+from pypto.ir.passes.names import unused
+from pypto.ir.passes.survey import Unit, survey
 from pypto.ir.types import TensorType, TileType
-from pypto.language.dtypes import FP32, INT32, INT64, DataType
 from pypto.language.enums import FunctionType
 
 
@@ -38,68 +37,20 @@ def outline(program: Program) -> Program:
     functions: dict[str, Function] = {}
     for function in program.functions.values():
         if any(isinstance(stmt, ScopeStmt) for stmt in walk(function.body)):
-            outlined, kernels = _Outliner(_with_copies_scoped(function)).run()
+            outlined, kernels = _Outliner(scope_copies(function)).run()
             for kernel in kernels:
-                kernel.name = _unused(kernel.name, functions, program)
+                kernel.name = unused(kernel.name, functions, program)
                 functions[kernel.name] = kernel
             functions[function.name] = outlined
         else:
             functions[function.name] = function
-    return Program(program.name, functions, program.entry_name, program.loc)
-
-
-def _with_copies_scoped(function: Function) -> Function:
-    """On-chip values that meet after a branch or loop are copied outside any scope: each such copy gets its own."""
-
-    def block(body: list[Stmt]) -> list[Stmt]:
-        return [scoped(stmt) for stmt in body]
-
-    def scoped(stmt: Stmt) -> Stmt:
-        if isinstance(stmt, OpStmt) and stmt.op in ("move", "load"):
-            return ScopeStmt(f"{function.name}_copy", None, [stmt], stmt.loc)
-        if isinstance(stmt, ForStmt):
-            return ForStmt(stmt.var, stmt.start, stmt.stop, stmt.step, stmt.kind, block(stmt.body), stmt.loc)
-        if isinstance(stmt, WhileStmt):
-            return WhileStmt(block(stmt.head), stmt.cond, block(stmt.body), stmt.loc)
-        if isinstance(stmt, IfStmt):
-            return IfStmt(stmt.cond, block(stmt.then), block(stmt.orelse), stmt.loc)
-        return stmt
-
-    if function.kind.is_kernel:
-        return function
-    return Function(
-        function.name,
-        function.kind,
-        function.params,
-        block(function.body),
-        function.returns,
-        function.loc,
-        function.symbols,
-        function.attrs,
-    )
-
-
-def _unused(name: str, functions: dict[str, Function], program: Program) -> str:
-    base, number = name, 1
-    while name in functions or name in program.functions:
-        name = f"{base}_{number}"
-        number += 1
-    return name
-
-
-@dataclass(slots=True)
-class _Unit:
-    """What one scope mentions. `exposed` may be read before the scope assigns it (or only assigned on some paths)."""
-
-    used: dict[Name, None] = field(default_factory=dict)
-    assigned: dict[Name, None] = field(default_factory=dict)
-    exposed: dict[Name, None] = field(default_factory=dict)
+    return Program(program.name, functions, program.entry_name, program.loc, program.entry_names)
 
 
 class _Outliner:
     def __init__(self, function: Function) -> None:
         self.function = function
-        self.units: dict[int, _Unit] = {}
+        self.units: dict[int, Unit] = {}
         self.outside: set[Name] = set()
         self.mentions: dict[Name, int] = {}
         self.temporaries: dict[Name, Var] = {}
@@ -132,11 +83,7 @@ class _Outliner:
         for stmt in body:
             if isinstance(stmt, ScopeStmt):
                 self.outside.update(used(stmt))
-                unit = self.units[id(stmt)] = _Unit()
-                assigned = _survey_scope(stmt.body, unit, set())
-                for name in unit.assigned:
-                    if name not in assigned:
-                        unit.exposed[name] = None
+                self.units[id(stmt)] = survey(stmt.body)
                 continue
             self.outside.update(used(stmt))
             target = defined(stmt)
@@ -155,7 +102,7 @@ class _Outliner:
             if isinstance(name, Var):
                 type = TensorType(name.type.shape, name.type.dtype)
             else:
-                type = TensorType((1,), _cell_dtype(name.dtype))
+                type = TensorType((1,), cell_dtype(name.dtype))
             found = self.temporaries[name] = Var(f"{name.name}_gm", type, self.function.loc)
         return found
 
@@ -218,8 +165,8 @@ class _Outliner:
                 tensors[cell] = None
                 if name in unit.exposed:
                     scalars[name] = None
-                after.append(OpStmt("write", None, (cell, (index(0),), name), loc))
-                back.append(OpStmt("read", name, (cell, (index(0),)), loc))
+                after += put(cell, (index(0),), name, loc)
+                back += take(cell, (index(0),), name, loc)
             elif not inside:
                 scalars[name] = None
         for statement in (*before, *after):
@@ -232,35 +179,3 @@ class _Outliner:
         self.kernels.append(kernel)
         blocks = index(1) if scope.blocks is None else scope.blocks
         return [CallStmt(kernel, tuple(param.var for param in params), blocks, loc), *back]
-
-
-def _cell_dtype(dtype: DataType) -> DataType:
-    if dtype.is_bool:
-        return INT32
-    return FP32 if dtype.is_float else INT64
-
-
-def _survey_scope(body: list[Stmt], unit: _Unit, assigned: set[Name]) -> set[Name]:
-    """Fills `unit` from one block and returns what is certainly assigned after it."""
-    for stmt in body:
-        for name in used(stmt):
-            unit.used[name] = None
-            if name not in assigned:
-                unit.exposed[name] = None
-        if isinstance(stmt, IfStmt):
-            then = _survey_scope(stmt.then, unit, set(assigned))
-            orelse = _survey_scope(stmt.orelse, unit, set(assigned))
-            assigned = then & orelse
-        elif isinstance(stmt, ForStmt):
-            unit.assigned[stmt.var] = None
-            _survey_scope(stmt.body, unit, {*assigned, stmt.var})
-        elif isinstance(stmt, WhileStmt):
-            head = _survey_scope(stmt.head, unit, set(assigned))
-            _survey_scope(stmt.body, unit, set(head))
-        elif isinstance(stmt, (BreakStmt, ContinueStmt)):
-            break
-        target = defined(stmt)
-        if target is not None and not isinstance(stmt, ForStmt):
-            unit.assigned[target] = None
-            assigned.add(target)
-    return assigned

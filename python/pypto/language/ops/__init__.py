@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from pypto.language.ops import distributed, elementwise, gather, matmul, memory, reduce, system
+from pypto.language.ops import bits, creation, distributed, elementwise, gather, matmul, memory, reduce, system
 from pypto.language.ops.table import NAMESPACES, REQUIRED, Form, Op, OpParam
 
 ALL: tuple[Op, ...] = tuple(
-    op for family in (elementwise, memory, matmul, reduce, gather, system, distributed) for op in family.row.ops
+    op
+    for family in (elementwise, bits, creation, memory, matmul, reduce, gather, system, distributed)
+    for op in family.row.ops
 )
 """Every row."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pypto.language.ops.table import Rows
 
-row = Rows()
+row = Rows(lacks="programs over several ranks")
 
 row("world_size", "Number of ranks.", pld="")
 row("get_comm_ctx", "Communication context of a window.", pld="dist_tensor")

@@ -1,4 +1,4 @@
-"""Rows: arithmetic, comparisons, bits and conversions, element by element."""
+"""Rows: arithmetic and conversions, element by element."""
 
 from __future__ import annotations
 
@@ -11,53 +11,41 @@ _BROADCAST = (
     "`[M, N] op [M, 1]` broadcasts the narrow operand along the row; a number or scalar on the right is applied to "
     "every element."
 )
+_SCALAR = "The scalar is converted to the dtype of the value; a float beside integers makes the result FP32."
 
 
-def _three(name: str, doc: str, signature: str = _BINARY, rule: str = "", core: str = "") -> None:
+def _three(name: str, doc: str, signature: str = _BINARY, rule: str = "binary", core: str = "") -> None:
     row(name, doc, rule=rule, core=core, pl=signature, tensor=signature, tile=signature)
 
 
-def _scalar_form(name: str, doc: str, rule: str = "", core: str = "") -> None:
-    row(name, doc, rule=rule, core=core, tensor=_BINARY, tile=_BINARY)
-
-
-def _unary(name: str, doc: str, rule: str = "", core: str = "", extra: str = "") -> None:
+def _unary(name: str, doc: str, rule: str, extra: str = "") -> None:
     signature = "input" + extra
-    row(name, doc, rule=rule, core=core, pl=signature, tensor=signature, tile="tile" + extra)
+    row(name, doc, rule=rule, core=name, pl=signature, tensor=signature, tile="tile" + extra)
 
 
-_three("add", f"Sum of two values; integers wrap. {_BROADCAST}", rule="binary", core="add")
-_three("sub", f"Difference `lhs - rhs`; integers wrap. {_BROADCAST}", rule="binary", core="sub")
-_three("mul", f"Product; integers wrap. {_BROADCAST}", rule="binary", core="mul")
+_three("add", f"Sum of two values; integers wrap. {_BROADCAST}", core="add")
+_three("sub", f"Difference `lhs - rhs`; integers wrap. {_BROADCAST}", core="sub")
+_three("mul", f"Product; integers wrap. {_BROADCAST}", core="mul")
 _three(
     "div",
     f"Quotient `lhs / rhs`; integers truncate and a zero divisor yields 0. {_BROADCAST}",
     "lhs, rhs, high_precision=False",
-    rule="binary",
     core="div",
 )
-_three("maximum", "The larger of two values, element by element; NaN if either is NaN.", rule="binary", core="maximum")
-_three("minimum", "The smaller of two values, element by element; NaN if either is NaN.", rule="binary", core="minimum")
-_scalar_form("adds", "Sum of a value and a scalar.", rule="binary_scalar", core="add")
-_scalar_form("subs", "Difference of a value and a scalar.", rule="binary_scalar", core="sub")
-_scalar_form("muls", "Product of a value and a scalar.", rule="binary_scalar", core="mul")
-_scalar_form("divs", "Quotient of a value and a scalar.", rule="binary_scalar", core="div")
-row(
-    "maximums",
-    "The larger of each element and a scalar.",
-    rule="binary_scalar",
-    core="maximum",
-    pl=_BINARY,
-    tile=_BINARY,
-)
-row(
-    "minimums",
-    "The smaller of each element and a scalar.",
-    rule="binary_scalar",
-    core="minimum",
-    pl=_BINARY,
-    tile=_BINARY,
-)
+_three("maximum", "The larger of two values, element by element; NaN if either is NaN.", core="maximum")
+_three("minimum", "The smaller of two values, element by element; NaN if either is NaN.", core="minimum")
+for _name, _doc, _core in (
+    ("adds", "Sum of a value and a scalar.", "add"),
+    ("subs", "Difference of a value and a scalar.", "sub"),
+    ("muls", "Product of a value and a scalar.", "mul"),
+    ("divs", "Quotient of a value and a scalar.", "div"),
+):
+    row(_name, f"{_doc} {_SCALAR}", rule="binary_scalar", core=_core, tensor=_BINARY, tile=_BINARY)
+for _name, _doc, _core in (
+    ("maximums", "The larger of each element and a scalar.", "maximum"),
+    ("minimums", "The smaller of each element and a scalar.", "minimum"),
+):
+    row(_name, f"{_doc} {_SCALAR}", rule="binary_scalar", core=_core, pl=_BINARY, tile=_BINARY)
 row(
     "tile_max",
     "The larger of each element and a scalar, or of two tiles.",
@@ -73,34 +61,48 @@ row(
     tile="min(lhs, rhs)",
 )
 
-_unary("neg", "Negation.", rule="unary", core="neg")
-_unary("abs", "Absolute value.", rule="unary", core="abs")
-_unary("exp", "Exponential of floats.", rule="unary_float", core="exp")
-_unary("log", "Natural logarithm of floats.", extra=", high_precision=False")
-_unary("sqrt", "Square root of floats, correctly rounded.", rule="unary_float", core="sqrt")
+_unary("neg", "Negation; integers wrap.", "unary")
+_unary("abs", "Absolute value; the smallest integer stays what it is.", "unary")
+_unary("exp", "Exponential of floats.", "unary_float")
+_unary("log", "Natural logarithm of floats: NaN of a negative one.", "unary_float", ", high_precision=False")
+_unary("sqrt", "Square root of floats, correctly rounded.", "unary_float")
 row(
     "rsqrt",
-    "`1 / sqrt(x)` of floats.",
+    "`1 / sqrt(x)` of floats, always in full precision as the simulator has it; `high_precision` changes nothing.",
+    rule="unary_float",
+    core="rsqrt",
     pl="input, high_precision=False",
     tensor="input, high_precision=False",
     tile="tile, tmp=None",
 )
-_unary("recip", "`1 / x` of floats.", rule="unary_float", core="recip", extra=", high_precision=False")
-_unary("sin", "Sine of floats.")
-_unary("cos", "Cosine of floats.")
+_unary("recip", "`1 / x` of floats, in full precision.", "unary_float", ", high_precision=False")
+_unary("sin", "Sine of floats, for arguments of any size.", "unary_float")
+_unary("cos", "Cosine of floats, for arguments of any size.", "unary_float")
 row("relu", "`max(x, 0)`.", rule="unary", core="relu", pl="tile", tile="tile")
-row("lrelu", "`x` where positive, else `x * slope`.", pl="tile, slope", tile="tile, slope")
+row(
+    "lrelu",
+    "`x` where positive, else `x * slope`.",
+    rule="leaky",
+    core="cmp_gt mul select",
+    pl="tile, slope",
+    tile="tile, slope",
+)
 row(
     "prelu",
     "`x` where positive, else `x * slope` with a slope per element.",
+    rule="leaky",
+    core="cmp_gt mul select",
     pl="tile, slope, tmp",
     tile="tile, slope, tmp",
 )
 
 row(
     "cast",
-    "Converts the elements. The mode acts on float to integer only; conversions to floats round to nearest even. "
-    "The default mode rounds half away from zero. Of a scalar: a C conversion.",
+    "Converts the elements, along the shortest chain of conversions that the chip has: FP32 to INT8 passes through "
+    "FP16, so it rounds twice and overflows above 65504. The mode acts on float to integer only, on each hop; "
+    "conversions to floats round to nearest even. The default mode rounds half away from zero, `none` truncates. Where "
+    "PyPTO leaves it undefined, floats out of range give the nearest integer there is, and NaN 0. Of a scalar: a C "
+    "conversion.",
     rule="cast",
     core="cast",
     pl="input, target_type, mode='round'",
@@ -108,33 +110,46 @@ row(
     tile="tile, target_type, mode='round'",
 )
 
-for _name in ("part_add", "part_mul", "part_max", "part_min"):
-    row(_name, "Combines where both are valid, copies where one is.", pl=_BINARY, tensor=_BINARY, tile="src0, src1")
-_three("fmod", "Remainder with the sign of the dividend.")
-_three("fmods", "Remainder by a scalar with the sign of the dividend.")
-row("rem", "Remainder with the sign of the divisor.", pl="lhs, rhs, tmp", tile="lhs, rhs, tmp")
-row("rems", "Remainder by a scalar with the sign of the divisor.", pl="lhs, rhs, tmp", tile="lhs, rhs, tmp")
-
-_three("cmp", "Comparison: 0 or 1 in the input dtype for tensors, a packed mask for tiles.", "lhs, rhs, cmp_type=0")
-row("cmps", "Comparison with a scalar: a packed mask.", pl="lhs, rhs, cmp_type=0", tile="lhs, rhs, cmp_type=0")
-row("sel", "Selects by a packed mask.", pl="mask, lhs, rhs, tmp", tile="mask, lhs, rhs, tmp")
-row(
-    "sels",
-    "Selects between elements and a scalar by a packed mask.",
-    pl="mask, src, tmp, scalar",
-    tile="mask, src, tmp, scalar",
-)
-
-for _name, _doc in (("and_", "Bitwise and."), ("or_", "Bitwise or."), ("shl", "Shift left."), ("shr", "Shift right.")):
-    _three(_name, _doc)
-    _three(_name.rstrip("_") + "s", _doc[:-1] + " with a scalar.")
-row("xor", "Bitwise exclusive or.", pl="lhs, rhs, tmp=None", tensor=_BINARY, tile="lhs, rhs, tmp")
-row("xors", "Bitwise exclusive or with a scalar.", pl="lhs, rhs, tmp=None", tensor=_BINARY, tile="lhs, rhs, tmp")
-_unary("not_", "Bitwise complement.")
 for _name, _doc in (
-    ("addc", "`a + b + c`."),
-    ("subc", "`a - b - c`."),
-    ("addsc", "`a + s + c`."),
-    ("subsc", "`a - s - c`."),
+    ("part_add", "Sum"),
+    ("part_mul", "Product"),
+    ("part_max", "The larger"),
+    ("part_min", "The smaller"),
 ):
-    row(_name, _doc, pl="lhs, rhs, rhs2", tile="lhs, rhs, rhs2")
+    row(
+        _name,
+        f"{_doc} where both values are valid, a copy where one is; 0 where neither is. All of the box is valid after.",
+        rule="partial",
+        core=_name,
+        pl=_BINARY,
+        tensor=_BINARY,
+        tile="src0, src1",
+    )
+_three("fmod", "Remainder with the sign of the dividend (C's `fmod`); integers: 0 for a zero divisor.", core="fmod")
+_three("fmods", "Remainder by a scalar with the sign of the dividend.", rule="binary_scalar", core="fmod")
+row(
+    "rem",
+    "Remainder with the sign of the divisor (Python's `%`); integers: 0 for a zero divisor.",
+    rule="binary",
+    core="rem",
+    pl="lhs, rhs, tmp",
+    tile="lhs, rhs, tmp",
+)
+row(
+    "rems",
+    "Remainder by a scalar with the sign of the divisor.",
+    rule="binary_scalar",
+    core="rem",
+    pl="lhs, rhs, tmp",
+    tile="lhs, rhs, tmp",
+)
+_SIGN = (
+    " The simulator adds the third operand where PyPTO's documentation subtracts it: numbers here follow the simulator."
+)
+for _name, _doc, _core in (
+    ("addc", "`lhs + rhs + rhs2`, rounded after each step.", "add"),
+    ("subc", "`lhs - rhs + rhs2`, rounded after each step." + _SIGN, "sub add"),
+    ("addsc", "`lhs + s + rhs2` with a scalar in the middle, rounded after each step.", "add"),
+    ("subsc", "`lhs - s + rhs2` with a scalar in the middle, rounded after each step." + _SIGN, "sub add"),
+):
+    row(_name, _doc, rule="carry", core=_core, pl="lhs, rhs, rhs2", tile="lhs, rhs, rhs2")

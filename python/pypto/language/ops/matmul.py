@@ -10,7 +10,8 @@ _MATMUL = "lhs, rhs, out_dtype=None, a_trans=False, b_trans=False, c_matrix_nz=F
 row(
     "matmul",
     "Matrix product of equal dtypes, accumulated and returned in FP32 (INT32 for INT8); `out_dtype` does not narrow "
-    "the value, a store does.",
+    "the value, a store does. Leading axes of tensors are a batch and broadcast as in numpy. Each element is one sum "
+    "in ascending order.",
     rule="matmul",
     core="matmul",
     pl=_MATMUL,
@@ -27,19 +28,51 @@ row(
     tensor=_ACC,
     tile="acc, lhs, rhs, init_cond=None",
 )
-row("batch_matmul", "Products of a batch of matrices.", pl="lhs, rhs", tile="lhs, rhs")
-row("batch_matmul_acc", "Products of a batch of matrices, added to an accumulator.", tile="acc, lhs, rhs")
-row("matmul_bias", "`lhs @ rhs + bias`.", pl="lhs, rhs, bias", tile="lhs, rhs, bias")
+row(
+    "batch_matmul",
+    "Products of a batch of matrices.",
+    rule="matmul",
+    core="matmul",
+    pl="lhs, rhs",
+    tile="lhs, rhs",
+)
+row(
+    "batch_matmul_acc",
+    "Products of a batch of matrices, added to an accumulator.",
+    rule="matmul_acc",
+    core="matmul_acc",
+    tile="acc, lhs, rhs",
+)
+row(
+    "matmul_bias",
+    "`lhs @ rhs + bias`, with a bias `[1, N]` in the dtype of the accumulator.",
+    rule="matmul_bias",
+    core="matmul add",
+    pl="lhs, rhs, bias",
+    tile="lhs, rhs, bias",
+)
 for _name, _signature in (
     ("matmul_mx", "lhs, lhs_scale, rhs, rhs_scale"),
     ("matmul_mx_acc", "acc, lhs, lhs_scale, rhs, rhs_scale"),
     ("matmul_mx_bias", "lhs, lhs_scale, rhs, rhs_scale, bias"),
 ):
-    row(_name, "Block-scaled matrix product.", pl=_signature, tile=_signature)
-for _name, _signature in (("gemv", "lhs, rhs"), ("gemv_acc", "acc, lhs, rhs"), ("gemv_bias", "lhs, rhs, bias")):
     row(
         _name,
-        "Product of a row with a matrix.",
+        "Block-scaled matrix product.",
+        lacks="block-scaled FP8 and FP4 matrix products",
+        pl=_signature,
+        tile=_signature,
+    )
+for _name, _signature, _rule, _core in (
+    ("gemv", "lhs, rhs", "matmul", "matmul"),
+    ("gemv_acc", "acc, lhs, rhs", "matmul_acc", "matmul_acc"),
+    ("gemv_bias", "lhs, rhs, bias", "matmul_bias", "matmul add"),
+):
+    row(
+        _name,
+        f"`{_rule}` of a row `[1, K]` with a matrix; `acc_phase` is a hint.",
+        rule=_rule,
+        core=_core,
         pl=_signature + ", acc_phase='unspecified'",
         tile=_signature + ", acc_phase='unspecified'",
     )

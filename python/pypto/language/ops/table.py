@@ -50,7 +50,7 @@ class OpParam:
 class Form:
     """How one namespace spells an operation: a name and a signature. `params` are read from the text on first use."""
 
-    __slots__ = ("_params", "name", "namespace", "op", "text")
+    __slots__ = ("_accepted", "_params", "name", "namespace", "op", "text")
 
     def __init__(self, op: Op, namespace: str, name: str, text: str) -> None:
         self.op = op
@@ -58,6 +58,7 @@ class Form:
         self.name = name
         self.text = text
         self._params: tuple[OpParam, ...] | None = None
+        self._accepted: tuple[OpParam, ...] | None = None
 
     @property
     def spelling(self) -> str:
@@ -72,19 +73,29 @@ class Form:
             self._params = tuple(_parse_signature(self.text))
         return self._params
 
+    @property
+    def accepted(self) -> tuple[OpParam, ...]:
+        """The parameters that a call is matched to."""
+        if self._accepted is None:
+            self._accepted = tuple(_parse_signature(self.op.accepts)) if self.op.accepts else self.params
+        return self._accepted
+
 
 @dataclass(frozen=True, slots=True)
 class Op:
     """One operation.
 
     `rule` names the type rule of the frontend (empty: not supported yet). `core` names the core operations that it may
-    become; where that takes more than one with the same arguments, a lowering of the same name says how.
+    become. `lacks` names the feature that an unsupported operation belongs to. `accepts` is the signature that calls
+    are matched to where the public one is `*args, **kwargs`.
     """
 
     name: str
     doc: str
     rule: str = ""
     core: tuple[str, ...] = ()
+    lacks: str = ""
+    accepts: str = ""
     forms: dict[str, Form] = field(default_factory=dict, compare=False)
 
     @property
@@ -92,16 +103,24 @@ class Op:
         """Whether kernels can use it today."""
         return bool(self.rule)
 
+    @property
+    def refusal(self) -> str:
+        """Why a kernel cannot use it, as the end of a sentence that begins with its spelling."""
+        return f"is not supported: this device has no {self.lacks}" if self.lacks else "is not supported yet"
+
 
 class Rows:
-    """The rows of one family, in order; families are modules of this package."""
+    """The rows of one family, in order; families are modules of this package. `lacks`: what all of them belong to."""
 
-    def __init__(self) -> None:
+    def __init__(self, lacks: str = "") -> None:
         self.ops: list[Op] = []
+        self.lacks = lacks
 
-    def __call__(self, name: str, doc: str, *, rule: str = "", core: str = "", **forms: str) -> None:
+    def __call__(
+        self, name: str, doc: str, *, rule: str = "", core: str = "", lacks: str = "", accepts: str = "", **forms: str
+    ) -> None:
         """Adds a row. Each form is a signature, or `name(signature)` where the namespace uses another name."""
-        op = Op(name, doc, rule, tuple(core.split()))
+        op = Op(name, doc, rule, tuple(core.split()), lacks or self.lacks, accepts)
         for namespace, text in forms.items():
             head, paren, rest = text.partition("(")
             spelled, signature = (head, rest.rstrip(")")) if paren else (name, text)

@@ -1,6 +1,7 @@
 //! A program as the simulated chip runs it: flat instructions with everything resolved that registration can resolve.
 
 use crate::dtype::DType;
+use crate::kernels::block::Block;
 use crate::kernels::chain::Machine;
 use crate::kernels::matmul::MatMul;
 use crate::program::{LaunchArg, Loc, Operand, Place, ScalarOp, ScalarType, ViewKind};
@@ -14,6 +15,8 @@ pub(super) struct Code {
     pub scalars: usize,
     /// Element type of each tensor slot.
     pub tensors: Vec<DType>,
+    /// Whether anything is written through each tensor slot or a view of it.
+    pub written: Vec<bool>,
     pub params: Vec<Param>,
     pub steps: Vec<Step>,
     /// Bytes of scratch memory for tiles.
@@ -108,10 +111,12 @@ impl Source {
     }
 }
 
-/// A dense row-major tile in scratch memory. `home` is an index while lowering and a byte offset afterwards.
+/// A row-major matrix in scratch memory. `home` is an index while lowering and a byte offset afterwards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TileMem {
     pub home: u64,
+    /// Bytes from the start of the home to the first element.
+    pub start: u64,
     pub rows: u32,
     pub cols: u32,
     pub row_stride: u32,
@@ -121,6 +126,29 @@ pub(super) struct TileMem {
 pub(super) enum Step {
     Chain(ChainStep),
     MatMul(MatMulStep),
+    Block(BlockStep),
+}
+
+impl Step {
+    /// Its memory operands.
+    pub fn mems(&self) -> impl Iterator<Item = &MemUse> {
+        let (chain, product, block) = match self {
+            Step::Chain(chain) => (Some(&chain.mems), None, None),
+            Step::MatMul(product) => (None, Some(product), None),
+            Step::Block(block) => (None, None, Some(&block.mems)),
+        };
+        let products = product.into_iter().flat_map(|step| [&step.a, &step.b, &step.c].into_iter().chain(&step.acc));
+        let blocks = block.into_iter().flatten().filter_map(|operand| match operand {
+            BlockMem::Mem { mem, .. } => Some(mem),
+            BlockMem::Scalar(_) => None,
+        });
+        chain.into_iter().flatten().chain(products).chain(blocks)
+    }
+
+    /// The tensor that it gathers from or scatters to.
+    pub fn tensor(&self) -> Option<WholeUse> {
+        if let Step::Block(block) = self { block.tensor } else { None }
+    }
 }
 
 /// A fused chain over a region.
@@ -160,7 +188,16 @@ impl Extent {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Mem {
     Tile(TileMem),
+    Window(Window),
     Box(BoxSpec),
+}
+
+/// A part of a tile that begins where scalars say. What lies outside the tile reads 0 and swallows what is written.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Window {
+    pub tile: TileMem,
+    pub row: Operand,
+    pub col: Operand,
 }
 
 /// A box of device memory.
@@ -181,7 +218,10 @@ pub(super) struct ScalarUse {
 
 /// A matrix product. `region` is `m x n`.
 pub(super) struct MatMulStep {
-    pub kernel: MatMul,
+    /// By whether the left and the right operand lie transposed in memory: a box of a transposed view shows it at run time.
+    pub kernels: [[MatMul; 2]; 2],
+    /// Whether the values are the transposes of `a` and `b`.
+    pub trans: [bool; 2],
     pub region: [Operand; 2],
     pub k: Operand,
     /// Physical bounds of m, n, k.
@@ -190,4 +230,32 @@ pub(super) struct MatMulStep {
     pub b: MemUse,
     pub c: MemUse,
     pub acc: Option<MemUse>,
+}
+
+/// A whole-tile operation.
+pub(super) struct BlockStep {
+    pub block: Block,
+    pub region: [Operand; 2],
+    pub bound: [u32; 2],
+    /// The result, where there is one, then the arguments.
+    pub mems: Vec<BlockMem>,
+    pub scalars: Vec<ScalarUse>,
+    /// The tensor that elements are gathered from or scattered to.
+    pub tensor: Option<WholeUse>,
+}
+
+/// An operand of a whole-tile operation.
+pub(super) enum BlockMem {
+    /// A matrix; of a box or a window, `span` are the rows and columns that may be used, at most `bound`.
+    Mem { mem: MemUse, span: [Operand; 2], bound: [u32; 2] },
+    /// One scalar for every element.
+    Scalar(ScalarUse),
+}
+
+/// A tensor of which any element may be used.
+#[derive(Clone, Copy)]
+pub(super) struct WholeUse {
+    pub slot: u32,
+    pub dtype: DType,
+    pub write: bool,
 }

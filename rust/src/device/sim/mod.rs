@@ -6,29 +6,44 @@
 mod code;
 mod exec;
 mod lower;
+mod packable;
 pub mod pool;
 #[cfg(test)]
 mod tests;
 
-use crate::device::{Device, DeviceError, Executable, Launch, TensorArg};
+use crate::device::{Device, DeviceError, Executable, Launch, Packable, PackedForm, TensorArg};
 use crate::kernels::Isa;
+use crate::kernels::matmul::MatRef;
 use crate::program::{Operand, Program, verify};
+use crate::shape::Shape;
 use code::{Code, Inst, Step};
-use exec::{ScratchPlan, State};
+use exec::{Pace, Prepared, ScratchPlan, State, Waits};
 use lower::Lowered;
 use pool::CorePool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The simulated chip.
 pub struct SimDevice {
     isa: Isa,
     pool: Arc<CorePool>,
+    seed: Option<u64>,
 }
 
 impl SimDevice {
     /// A chip with `cores` cores whose kernels use `isa`.
     pub fn new(cores: usize, isa: Isa) -> Self {
-        Self { isa, pool: Arc::new(CorePool::new(cores)) }
+        Self { isa, pool: Arc::new(CorePool::new(cores)), seed: None }
+    }
+
+    /// A chip with `cores` cores whose kernels use the best instruction set of this processor.
+    pub fn native(cores: usize) -> Self {
+        Self::new(cores, Isa::detect())
+    }
+
+    /// The same chip with a schedule for tests: every task waits for others that can run beside it, however short it is,
+    /// and those that wait run in a random order that follows from `seed`.
+    pub fn with_schedule_seed(self, seed: u64) -> Self {
+        Self { seed: Some(seed), ..self }
     }
 
     /// The instruction set of the kernels.
@@ -50,21 +65,46 @@ impl Device for SimDevice {
         verify(program)?;
         let lowered = lower::lower(program, self.isa)?;
         let round = |bytes: u64| bytes.next_multiple_of(64);
+        let paces: Vec<Pace> =
+            lowered.kernels.iter().map(|code| Pace::between(code_ns(code, 1), code_ns(code, LONG))).collect();
+        let task_cores = if self.seed.is_some() || may_overlap(&lowered.entry) { self.pool.cores() } else { 1 };
         let plan = ScratchPlan {
+            task_cores,
+            cores: self.pool.cores(),
             tiles: round(lowered.kernels.iter().map(|kernel| kernel.tile_bytes).max().unwrap_or(0)),
             per_core: round(
                 lowered.kernels.iter().flat_map(|kernel| &kernel.steps).map(step_scratch).max().unwrap_or(0),
             ),
         };
         Ok(Box::new(SimExecutable {
+            packable: packable::packable(program, &lowered),
             name: program.name.clone(),
             files: program.files.clone(),
             estimate: estimate(&lowered),
-            state: Mutex::new(State::new(&lowered, self.pool.cores())),
+            state: State::new(&lowered, self.pool.cores(), task_cores, paces, self.seed),
+            waits: match (self.seed, task_cores) {
+                (Some(_), _) => Waits::Always,
+                (None, 1) => Waits::Never,
+                _ => Waits::Worth,
+            },
             lowered,
             plan,
             pool: Arc::clone(&self.pool),
         }))
+    }
+
+    fn packed_bytes(&self, form: PackedForm, shape: &Shape) -> u64 {
+        let [k, n] = packable::operand_extents(form, shape);
+        packable::packer(form, self.isa).map_or(0, |kernels| kernels.packed_bytes(k, n) as u64)
+    }
+
+    unsafe fn pack(&self, form: PackedForm, matrix: &TensorArg, dst: *mut u8) {
+        let [k, n] = packable::operand_extents(form, &matrix.shape);
+        let Some(kernels) = packable::packer(form, self.isa) else { return };
+        let row_stride = if form.transposed { k } else { n } * form.dtype.size();
+        let b = MatRef { data: matrix.data, row_stride: row_stride as isize };
+        // SAFETY: the caller's promise.
+        unsafe { kernels.pack_b(b, k, n, dst) };
     }
 
     unsafe fn copy_in(&self, dst: *mut u8, src: *const u8, bytes: usize) {
@@ -83,8 +123,10 @@ struct SimExecutable {
     name: String,
     files: Vec<String>,
     lowered: Lowered,
-    state: Mutex<State>,
+    state: State,
+    packable: Vec<Packable>,
     plan: ScratchPlan,
+    waits: Waits,
     pool: Arc<CorePool>,
     /// Nanoseconds of a launch, as far as registration can tell.
     estimate: u64,
@@ -92,18 +134,26 @@ struct SimExecutable {
 
 impl Executable for SimExecutable {
     fn scratch_bytes(&self) -> u64 {
-        self.plan.tiles + self.plan.per_core * self.pool.cores() as u64
+        self.plan.bytes()
     }
 
-    fn estimated_ns(&self, _tensors: &[TensorArg]) -> u64 {
+    fn estimated_ns(&self) -> u64 {
         self.estimate
     }
 
-    unsafe fn launch(&self, launch: Launch<'_>) -> Result<(), DeviceError> {
-        // A panic in a kernel leaves only values that the next launch overwrites.
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+    fn packable(&self) -> &[Packable] {
+        &self.packable
+    }
+
+    fn overwrites(&self, tensor: usize) -> bool {
+        self.state.overwrites(tensor)
+    }
+
+    unsafe fn launch(&mut self, launch: Launch<'_>) -> Result<(), DeviceError> {
+        let Self { lowered, state, packable, plan, pool, waits, files, name, .. } = self;
+        let prepared = Prepared { lowered, packable, plan: *plan, pool, waits: *waits, files, name };
         // SAFETY: the caller's promise; the plan is the one that `scratch_bytes` tells.
-        unsafe { exec::launch(&self.lowered, &mut state, self.plan, &self.pool, launch, &self.files, &self.name) }
+        unsafe { exec::launch(&prepared, state, launch) }
     }
 }
 
@@ -113,18 +163,37 @@ fn step_scratch(step: &Step) -> u64 {
         Step::Chain(chain) => chain.machine.scratch_bytes(chain.bound[1] as usize) as u64,
         Step::MatMul(product) => {
             let [m, n, k] = product.bound.map(|extent| extent as usize);
-            product.kernel.scratch_bytes(m, n, k) as u64
+            let kernels = product.kernels.iter().flatten();
+            kernels.map(|kernel| kernel.scratch_bytes(m, n, k) as u64).max().unwrap_or(0)
         }
+        Step::Block(_) => 0,
     }
 }
 
 /// Nanoseconds of a launch at the largest extents. A loop whose bounds are not constants counts as long.
 fn estimate(lowered: &Lowered) -> u64 {
-    lowered.kernels.iter().map(code_ns).fold(code_ns(&lowered.entry), u64::saturating_add)
+    let ns = |code| code_ns(code, LONG);
+    lowered.kernels.iter().map(ns).fold(ns(&lowered.entry), u64::saturating_add)
 }
 
-fn code_ns(code: &Code) -> u64 {
-    const LONG: u64 = 1_000_000_000;
+/// Rounds of a loop that may be long.
+const LONG: u64 = 1_000_000_000;
+
+/// Whether the entry may have two blocks of tasks to run at once.
+fn may_overlap(entry: &Code) -> bool {
+    let launches = || {
+        entry.insts.iter().filter_map(|inst| match inst {
+            Inst::Launch { blocks, .. } => Some(*blocks),
+            _ => None,
+        })
+    };
+    let loops = entry.insts.iter().any(|inst| matches!(inst, Inst::LoopNext { .. } | Inst::Jump(_)));
+    let single = |blocks| matches!(blocks, Operand::Int(..=1));
+    launches().count() > 1 || !launches().all(single) || (loops && launches().count() > 0)
+}
+
+/// Nanoseconds of a run, where loops whose bounds are not constants have `unknown` rounds.
+fn code_ns(code: &Code, unknown: u64) -> u64 {
     // Rounds of the loops around the instruction, innermost last, each with its end.
     let mut loops: Vec<(usize, u64)> = Vec::new();
     let mut total = 0u64;
@@ -134,10 +203,10 @@ fn code_ns(code: &Code) -> u64 {
         }
         let here = match inst {
             Inst::LoopTest { stop, step, exit, .. } => {
-                loops.push((*exit as usize, rounds(&code.insts[pc - 1], *stop, *step).unwrap_or(LONG)));
+                loops.push((*exit as usize, rounds(&code.insts[pc - 1], *stop, *step).unwrap_or(unknown)));
                 10
             }
-            Inst::Jump(target) if (*target as usize) < pc => LONG,
+            Inst::Jump(target) if (*target as usize) < pc => unknown,
             Inst::Step(step) => step_ns(&code.steps[*step as usize]),
             _ => 10,
         };
@@ -164,5 +233,8 @@ fn step_ns(step: &Step) -> u64 {
     match step {
         Step::Chain(chain) => u64::from(chain.bound[0]) * u64::from(chain.bound[1]) * u64::from(chain.cost) / 1000 + 10,
         Step::MatMul(product) => product.bound.iter().map(|&extent| u64::from(extent)).product::<u64>() / 50 + 50,
+        Step::Block(block) => {
+            u64::from(block.bound[0]) * u64::from(block.bound[1]) * u64::from(block.block.cost()) / 1000 + 20
+        }
     }
 }

@@ -16,7 +16,7 @@ use std::mem;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-pub use cpus::{CoresError, default_cores};
+pub use cpus::{CoresError, MAX_CORES, default_cores};
 
 /// How long a core goes on looking for work after work. A core that looks answers in 0.3 us, one that sleeps in 10-60 us
 /// (the more the longer its CPU has slept), so looking wastes about what one wake costs.

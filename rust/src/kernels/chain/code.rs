@@ -1,5 +1,6 @@
 //! The compact form of a pass: opcodes of fixed size, operands resolved to places in the frame.
 
+use super::calls::Call;
 use super::lane::Bound;
 use super::{BinaryFn, Conversion, ReduceFn, UnaryFn};
 use crate::dtype::{DType, Rounding};
@@ -30,6 +31,8 @@ pub(super) enum Access {
 /// The table of functions. `$then!` gets it whole; the interpreter makes its arms of it and [`Code`] its variants.
 ///
 /// - `unary`: functions of the accumulator.
+/// - `long`: the same for functions that are also in [`super::calls`]: only the interpreter of the largest whole chunks, which
+///   does most of the work, has them inline.
 /// - `binary`: opcode with a vector and with a word, of `f(acc, operand)`.
 /// - `reversed`: the same of `f(operand, acc)`, for the functions that do not commute.
 /// - `bound`: [`Bound`]s, with a word.
@@ -44,20 +47,30 @@ pub(super) enum Access {
 macro_rules! functions {
     ($then:ident) => {
         $then! {
-            unary { NegF AbsF ExpF RecipF SqrtF NegI AbsI }
+            unary { NegF AbsF ExpF RecipF SqrtF RsqrtF NegI AbsI NotI }
+            long { LogF log_f }
             binary {
                 AddF AddFVec AddFWord; SubF SubFVec SubFWord; MulF MulFVec MulFWord; DivF DivFVec DivFWord;
                 MaxF MaxFVec MaxFWord; MinF MinFVec MinFWord;
                 AddI AddIVec AddIWord; SubI SubIVec SubIWord; MulI MulIVec MulIWord; DivI DivIVec DivIWord;
-                MaxI MaxIVec MaxIWord; MinI MinIVec MinIWord;
+                MaxI MaxIVec MaxIWord; MinI MinIVec MinIWord; MaxU MaxUVec MaxUWord; MinU MinUVec MinUWord;
+                AndI AndIVec AndIWord; OrI OrIVec OrIWord; XorI XorIVec XorIWord;
+                ShlI ShlIVec ShlIWord; ShrI ShrIVec ShrIWord; ShrU ShrUVec ShrUWord;
+                EqF EqFVec EqFWord; NeF NeFVec NeFWord; LtF LtFVec LtFWord; LeF LeFVec LeFWord;
+                GtF GtFVec GtFWord; GeF GeFVec GeFWord;
+                EqI EqIVec EqIWord; NeI NeIVec NeIWord; LtI LtIVec LtIWord; LeI LeIVec LeIWord;
+                GtI GtIVec GtIWord; GeI GeIVec GeIWord;
+                LtU LtUVec LtUWord; LeU LeUVec LeUWord; GtU GtUVec GtUWord; GeU GeUVec GeUWord;
             }
             reversed {
                 SubF RevSubFVec RevSubFWord; DivF RevDivFVec RevDivFWord;
                 SubI RevSubIVec RevSubIWord; DivI RevDivIVec RevDivIWord;
+                ShlI RevShlIVec RevShlIWord; ShrI RevShrIVec RevShrIWord; ShrU RevShrUVec RevShrUWord;
             }
             bound { AtLeast AtMost Relu }
             convert {
                 RoundF16 (Conversion::RoundF16); RoundBF16 (Conversion::RoundBF16); IntToFloat (Conversion::I32ToF32);
+                UintToFloat (Conversion::U32ToF32);
                 ToIntTrunc (Conversion::F32ToI32(Rounding::Trunc)); ToIntRint (Conversion::F32ToI32(Rounding::Rint));
                 ToIntRound (Conversion::F32ToI32(Rounding::Round)); ToIntFloor (Conversion::F32ToI32(Rounding::Floor));
                 ToIntCeil (Conversion::F32ToI32(Rounding::Ceil)); ToIntOdd (Conversion::F32ToI32(Rounding::Odd));
@@ -98,6 +111,7 @@ pub(super) use functions;
 macro_rules! define {
     (
         unary { $($unary:ident)* }
+        long { $($long:ident $long_f:ident)* }
         binary { $($b:ident $b_vec:ident $b_word:ident;)* }
         reversed { $($r:ident $r_vec:ident $r_word:ident;)* }
         bound { $($bound:ident)* }
@@ -114,6 +128,10 @@ macro_rules! define {
             End,
             LoadVec,
             LoadWord,
+            /// The indices of the columns, from the first in `a`.
+            LoadColumn,
+            /// The same to the temporary `b`.
+            ColumnToTemp,
             /// To a memory operand; past the caches where its entry says so.
             StoreMem,
             /// To a temporary or a row buffer.
@@ -130,9 +148,32 @@ macro_rules! define {
             ReduceSumI,
             ReduceMaxI,
             ReduceMinI,
-            /// Asks for the chunk of the next row.
+            ReduceProdF,
+            ReduceProdI,
+            ReduceMaxU,
+            ReduceMinU,
+            /// The accumulator where `a` is not zero, else `b`.
+            SelectVecVec,
+            SelectVecWord,
+            SelectWordVec,
+            SelectWordWord,
+            /// `a` where the accumulator is not zero, else `b`.
+            PickVecVec,
+            PickVecWord,
+            PickWordVec,
+            PickWordWord,
+            /// The [`Call`] number `b` of the accumulator.
+            CallUnary,
+            /// The [`Call`] number `b` of the accumulator and `a`.
+            CallVec,
+            CallWord,
+            /// The [`Call`] number `b` of `a` and the accumulator.
+            RevCallVec,
+            RevCallWord,
+            /// Asks for every `step_b`th cache line of the chunk of the next row, from number `b` on.
             Prefetch,
             $($unary,)*
+            $($long,)*
             $($b_vec, $b_word,)*
             $($r_vec, $r_word,)*
             $($bound,)*
@@ -143,22 +184,28 @@ macro_rules! define {
         }
 
         impl Code {
-            pub fn unary(f: UnaryFn) -> Self {
-                match f { $(UnaryFn::$unary => Code::$unary,)* }
-            }
-
-            /// `f(acc, operand)`.
-            pub fn binary(f: BinaryFn, access: Access) -> Self {
+            /// `f(acc)`, where that is an instruction of its own.
+            fn own_unary(f: UnaryFn) -> Option<Self> {
                 match f {
-                    $(BinaryFn::$b => match access { Access::Vec => Code::$b_vec, Access::Word => Code::$b_word },)*
+                    $(UnaryFn::$unary => Some(Code::$unary),)*
+                    $(UnaryFn::$long => Some(Code::$long),)*
+                    _ => None,
                 }
             }
 
-            /// `f(operand, acc)`.
-            pub fn reversed(f: BinaryFn, access: Access) -> Self {
+            /// `f(acc, operand)`, where that is an instruction of its own.
+            fn own_binary(f: BinaryFn, access: Access) -> Option<Self> {
                 match f {
-                    $(BinaryFn::$r => match access { Access::Vec => Code::$r_vec, Access::Word => Code::$r_word },)*
-                    commutes => Code::binary(commutes, access),
+                    $(BinaryFn::$b => Some(match access { Access::Vec => Code::$b_vec, Access::Word => Code::$b_word }),)*
+                    _ => None,
+                }
+            }
+
+            /// `f(operand, acc)`, where that is an instruction of its own.
+            fn own_reversed(f: BinaryFn, access: Access) -> Option<Self> {
+                match f {
+                    $(BinaryFn::$r => Some(match access { Access::Vec => Code::$r_vec, Access::Word => Code::$r_word }),)*
+                    _ => Code::own_binary(f.mirrored().unwrap_or(f), access),
                 }
             }
 
@@ -166,10 +213,12 @@ macro_rules! define {
                 match bound { $(Bound::$bound => Code::$bound,)* }
             }
 
-            pub fn convert(conversion: Conversion) -> Self {
+            /// A conversion of the accumulator, where that is an instruction of its own.
+            fn own_convert(conversion: Conversion) -> Option<Self> {
                 match conversion {
-                    Conversion::F32ToI32(Rounding::None) => Code::ToIntTrunc,
-                    $($conversion => Code::$c,)*
+                    Conversion::F32ToI32(Rounding::None) => Some(Code::ToIntTrunc),
+                    $($conversion => Some(Code::$c),)*
+                    _ => None,
                 }
             }
 
@@ -205,9 +254,9 @@ macro_rules! define {
                     return Some(Code::StoreMemEnd);
                 }
                 $(
-                    if self == Code::binary(BinaryFn::$f, Access::$fa) {
+                    if Some(self) == Code::own_binary(BinaryFn::$f, Access::$fa) {
                         $(
-                            if next == Code::binary(BinaryFn::$g, Access::$ga) {
+                            if Some(next) == Code::own_binary(BinaryFn::$g, Access::$ga) {
                                 return Some(Code::$fused);
                             }
                         )*
@@ -242,6 +291,68 @@ impl Code {
             ReduceFn::SumI => Code::ReduceSumI,
             ReduceFn::MaxI => Code::ReduceMaxI,
             ReduceFn::MinI => Code::ReduceMinI,
+            ReduceFn::ProdF => Code::ReduceProdF,
+            ReduceFn::ProdI => Code::ReduceProdI,
+            ReduceFn::MaxU => Code::ReduceMaxU,
+            ReduceFn::MinU => Code::ReduceMinU,
         }
     }
+
+    pub fn select(when: Access, other: Access) -> Self {
+        match (when, other) {
+            (Access::Vec, Access::Vec) => Code::SelectVecVec,
+            (Access::Vec, Access::Word) => Code::SelectVecWord,
+            (Access::Word, Access::Vec) => Code::SelectWordVec,
+            (Access::Word, Access::Word) => Code::SelectWordWord,
+        }
+    }
+
+    pub fn pick(then: Access, other: Access) -> Self {
+        match (then, other) {
+            (Access::Vec, Access::Vec) => Code::PickVecVec,
+            (Access::Vec, Access::Word) => Code::PickVecWord,
+            (Access::Word, Access::Vec) => Code::PickWordVec,
+            (Access::Word, Access::Word) => Code::PickWordWord,
+        }
+    }
+}
+
+/// An opcode with the number of the function that it calls, 0 where it calls none.
+pub(super) type Function = (Code, u32);
+
+impl Code {
+    pub fn unary(f: UnaryFn) -> Function {
+        let call = Call::Unary(f).index();
+        match (Code::own_unary(f), call) {
+            (Some(code), call) => (code, call.unwrap_or(0)),
+            (None, call) => (Code::CallUnary, call.expect("functions that are no instructions are called")),
+        }
+    }
+
+    pub fn convert(conversion: Conversion) -> Function {
+        let call = || (Code::CallUnary, number(Call::Convert(conversion)));
+        Code::own_convert(conversion).map_or_else(call, |code| (code, 0))
+    }
+
+    /// `f(acc, operand)`.
+    pub fn binary(f: BinaryFn, access: Access) -> Function {
+        let call = || match access {
+            Access::Vec => (Code::CallVec, number(Call::Binary(f))),
+            Access::Word => (Code::CallWord, number(Call::Binary(f))),
+        };
+        Code::own_binary(f, access).map_or_else(call, |code| (code, 0))
+    }
+
+    /// `f(operand, acc)`.
+    pub fn reversed(f: BinaryFn, access: Access) -> Function {
+        let call = || match access {
+            Access::Vec => (Code::RevCallVec, number(Call::Binary(f))),
+            Access::Word => (Code::RevCallWord, number(Call::Binary(f))),
+        };
+        Code::own_reversed(f, access).map_or_else(call, |code| (code, 0))
+    }
+}
+
+fn number(call: Call) -> u32 {
+    call.index().expect("functions that are no instructions are called")
 }

@@ -1,7 +1,7 @@
 //! The frame: everything a run works on beyond registers and operands, in the scratch memory that the caller gives.
 //!
 //! ```text
-//! entries: mems, temps, row buffers | words: constants, scalars, slots | accumulators | temps | row buffers
+//! entries: mems, temps, row buffers | words: first column, row, constants, scalars, slots | accumulators | temps | row buffers
 //! ```
 //!
 //! Offsets are fixed when the program is compiled, except for the row buffers, whose length is that of the row.
@@ -18,7 +18,7 @@ pub(super) const CHUNK_BYTES: usize = MAX_CHUNK * 4;
 pub(super) struct Entry {
     /// Column 0 of the row at work.
     pub base: *mut u8,
-    /// Bytes to the row that this frame is for next; 0 where there is none and where all rows are one.
+    /// Bytes to the row that this frame is for next, whether it exists or not; 0 where all rows are one.
     pub advance: isize,
     /// Whether stores go past the caches.
     pub stream: bool,
@@ -67,24 +67,39 @@ impl Layout {
         (self.mems + self.temps + index) * ENTRY
     }
 
+    /// The index of the first column.
+    pub fn first_col(&self) -> u32 {
+        self.entries() * ENTRY
+    }
+
+    /// The index of the row at work.
+    pub fn row(&self) -> u32 {
+        self.entries() * ENTRY + 4
+    }
+
+    /// Where words begin that have no place of their own.
+    fn words(&self) -> u32 {
+        self.entries() * ENTRY + 8
+    }
+
     pub fn constant(&self, index: u32) -> u32 {
         debug_assert!(index < self.consts);
-        self.entries() * ENTRY + index * 4
+        self.words() + index * 4
     }
 
     pub fn scalar(&self, index: u32) -> u32 {
         debug_assert!(index < self.scalars);
-        self.entries() * ENTRY + (self.consts + index) * 4
+        self.words() + (self.consts + index) * 4
     }
 
     pub fn slot(&self, index: u32) -> u32 {
         debug_assert!(index < self.slots);
-        self.entries() * ENTRY + (self.consts + self.scalars + index) * 4
+        self.words() + (self.consts + self.scalars + index) * 4
     }
 
     pub fn accumulator(&self, index: u32) -> u32 {
         let words = self.consts + self.scalars + self.slots;
-        (self.entries() * ENTRY + words * 4).next_multiple_of(64) + index * ACCUMULATOR
+        (self.words() + words * 4).next_multiple_of(64) + index * ACCUMULATOR
     }
 
     pub fn temp_data(&self, index: u32) -> usize {

@@ -1,5 +1,6 @@
 //! The interpreter: passes over a row, chunk by chunk, with the accumulator in registers.
 
+use super::calls::Calls;
 use super::code::{Code, Op, functions};
 use super::compile::{Reduction, RowOp};
 use super::frame::{Accumulator, Entry};
@@ -7,7 +8,7 @@ use super::lane::{self, Bound};
 use super::{BinaryFn, Conversion, ReduceFn, UnaryFn};
 use crate::dtype::{DType, Rounding};
 use crate::kernels::convert;
-use crate::kernels::simd::Simd;
+use crate::kernels::simd::{self, Simd};
 
 /// Does the body for `i` in `0..N` with `i` constant, so that the accumulator is never indexed by a variable: that would
 /// put it into memory for good.
@@ -32,7 +33,7 @@ macro_rules! each {
 /// The processor has the instruction set `S`; `code` ends with `End`; the frame and all that its entries point to are
 /// valid for these columns. A pass that is no tail covers at least one chunk and only whole ones.
 #[inline(always)]
-pub(super) unsafe fn pass<S: Simd, const N: usize, const TAIL: bool>(
+pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
     code: *const Op,
     frame: *mut u8,
     from: usize,
@@ -154,9 +155,46 @@ pub(super) unsafe fn pass<S: Simd, const N: usize, const TAIL: bool>(
                         }
                     };
                 }
+                // The indices of the columns of vector 0.
+                macro_rules! column {
+                    () => {
+                        S::add_i(
+                            S::iota(),
+                            S::splat((*frame.add(op.a as usize).cast::<u32>()).wrapping_add(col as u32)),
+                        )
+                    };
+                }
+                macro_rules! select {
+                    ($when:ident $other:ident) => {{
+                        let when = prepare!($when, a, step_a);
+                        let other = prepare!($other, b, step_b);
+                        each!(N, i => {
+                            acc[i] = lane::select::<S>(value!($when, when, i), acc[i], value!($other, other, i));
+                        });
+                    }};
+                }
+                macro_rules! pick {
+                    ($then:ident $other:ident) => {{
+                        let then = prepare!($then, a, step_a);
+                        let other = prepare!($other, b, step_b);
+                        each!(N, i => {
+                            acc[i] = lane::select::<S>(acc[i], value!($then, then, i), value!($other, other, i));
+                        });
+                    }};
+                }
+                // The accumulator itself stays in registers: only copies of it have an address.
+                macro_rules! call {
+                    ($i:ident => $a:expr, $b:expr) => {{
+                        let (mut x, mut y) = ([S::splat(0); N], [S::splat(0); N]);
+                        each!(N, $i => (x[$i], y[$i]) = ($a, $b));
+                        S::TABLE[op.b as usize](x.as_mut_ptr().cast(), y.as_mut_ptr().cast(), N);
+                        each!(N, $i => acc[$i] = x[$i]);
+                    }};
+                }
                 macro_rules! execute {
                     (
                         unary { $($unary:ident)* }
+                        long { $($long:ident $long_f:ident)* }
                         binary { $($b:ident $b_vec:ident $b_word:ident;)* }
                         reversed { $($r:ident $r_vec:ident $r_word:ident;)* }
                         bound { $($bound:ident)* }
@@ -174,6 +212,43 @@ pub(super) unsafe fn pass<S: Simd, const N: usize, const TAIL: bool>(
                             Code::LoadWord => {
                                 let w = word!(a);
                                 each!(N, i => acc[i] = w);
+                            }
+                            Code::LoadColumn => {
+                                let first = column!();
+                                each!(N, i => acc[i] = S::add_i(first, S::splat((i * S::LANES) as u32)));
+                            }
+                            Code::ColumnToTemp => {
+                                let first = column!();
+                                let temp = address!(b, step_b);
+                                each!(N, i => S::store(
+                                    temp.add(i * S::LANES * 4),
+                                    S::add_i(first, S::splat((i * S::LANES) as u32)),
+                                ));
+                            }
+                            Code::SelectVecVec => select!(Vec Vec),
+                            Code::SelectVecWord => select!(Vec Word),
+                            Code::SelectWordVec => select!(Word Vec),
+                            Code::SelectWordWord => select!(Word Word),
+                            Code::PickVecVec => pick!(Vec Vec),
+                            Code::PickVecWord => pick!(Vec Word),
+                            Code::PickWordVec => pick!(Word Vec),
+                            Code::PickWordWord => pick!(Word Word),
+                            Code::CallUnary => call!(i => acc[i], acc[i]),
+                            Code::CallVec => {
+                                let p = address!(a, step_a);
+                                call!(i => acc[i], vector!(p, i));
+                            }
+                            Code::CallWord => {
+                                let w = word!(a);
+                                call!(i => acc[i], w);
+                            }
+                            Code::RevCallVec => {
+                                let p = address!(a, step_a);
+                                call!(i => vector!(p, i), acc[i]);
+                            }
+                            Code::RevCallWord => {
+                                let w = word!(a);
+                                call!(i => w, acc[i]);
                             }
                             Code::StoreMem if !TAIL => {
                                 store_mem!();
@@ -196,8 +271,16 @@ pub(super) unsafe fn pass<S: Simd, const N: usize, const TAIL: bool>(
                             Code::Store8 => store_narrow!(1, narrow_8, store_b_part, store_b, store_b),
                             Code::ReduceSumF => {
                                 let sum = (*frame.add(op.a as usize).cast::<Accumulator>()).lanes.as_mut_ptr().cast::<u8>();
-                                sum_f::<S, N, TAIL>(sum, &acc, &parts);
+                                combine::<S, N, TAIL>(sum, &acc, &parts, S::splat(0), |a, b| S::add_f(a, b));
                             }
+                            Code::ReduceProdF => {
+                                let product = (*frame.add(op.a as usize).cast::<Accumulator>()).lanes.as_mut_ptr().cast::<u8>();
+                                let one = S::splat(1f32.to_bits());
+                                combine::<S, N, TAIL>(product, &acc, &parts, one, |a, b| S::mul_f(a, b));
+                            }
+                            Code::ReduceProdI => fold!(existing!(1), S::mul_i),
+                            Code::ReduceMaxU => fold!(existing!(0), S::max_u),
+                            Code::ReduceMinU => fold!(existing!(u32::MAX), S::min_u),
                             Code::ReduceMaxF => fold_num!(f32::NEG_INFINITY.to_bits(), S::max_num),
                             Code::ReduceMinF => fold_num!(f32::INFINITY.to_bits(), S::min_num),
                             Code::ReduceSumI => fold!(existing!(0), S::add_i),
@@ -206,13 +289,22 @@ pub(super) unsafe fn pass<S: Simd, const N: usize, const TAIL: bool>(
                             Code::Prefetch => {
                                 let advance = (*frame.add(op.a as usize).cast::<Entry>()).advance;
                                 let p = address!(a, step_a).wrapping_offset(advance);
-                                let mut at = 0;
-                                while at < N * S::LANES * usize::from(op.step_a) {
+                                // What is one row for all is in the caches.
+                                let bytes = if advance == 0 { 0 } else { N * S::LANES * usize::from(op.step_a) };
+                                let mut at = op.b as usize * 64;
+                                while at < bytes {
                                     S::prefetch(p.wrapping_add(at));
-                                    at += 64;
+                                    at += usize::from(op.step_b) * 64;
                                 }
                             }
                             $(Code::$unary => each!(N, i => acc[i] = lane::unary::<S>(UnaryFn::$unary, acc[i])),)*
+                            $(
+                                Code::$long => if N == 8 && !TAIL {
+                                    each!(N, i => acc[i] = simd::$long_f::<S>(acc[i]));
+                                } else {
+                                    call!(i => acc[i], acc[i]);
+                                },
+                            )*
                             $(
                                 Code::$b_vec => {
                                     let p = address!(a, step_a);
@@ -286,28 +378,34 @@ pub(super) unsafe fn pass<S: Simd, const N: usize, const TAIL: bool>(
     }
 }
 
-/// Adds a chunk to the 16 partial sums of a row, in the order that [`super::ReduceFn`] lays down: vectors of 16 lanes in
-/// groups of four, of which a missing one counts as zero.
+/// Adds a chunk to the 16 partial sums of a row (or multiplies, by `f` and its `identity`), in the order that
+/// [`super::ReduceFn`] lays down: vectors of 16 lanes in groups of four, of which a missing one counts as the identity.
 ///
 /// # Safety
-/// The processor has the instruction set `S`; `sums` points to 16 lanes.
+/// The processor has the instruction set `S`; `partial` points to 16 lanes.
 #[inline(always)]
-unsafe fn sum_f<S: Simd, const N: usize, const TAIL: bool>(sums: *mut u8, acc: &[S::V; N], parts: &[S::Part; N]) {
-    // SAFETY: the caller vouches for the instruction set and the sums.
+unsafe fn combine<S: Simd, const N: usize, const TAIL: bool>(
+    partial: *mut u8,
+    acc: &[S::V; N],
+    parts: &[S::Part; N],
+    identity: S::V,
+    f: impl Fn(S::V, S::V) -> S::V,
+) {
+    // SAFETY: the caller vouches for the instruction set and the partial results.
     unsafe {
-        let zero = S::splat(0);
         // The vectors that make up 16 lanes.
         let wide = 16 / S::LANES;
-        let mut values = [zero; 8];
-        each!(N, i => values[i] = if TAIL { S::keep(parts[i], acc[i], zero) } else { acc[i] });
+        let mut values = [identity; 8];
+        each!(N, i => values[i] = if TAIL { S::keep(parts[i], acc[i], identity) } else { acc[i] });
         macro_rules! group {
             ($first:expr, $part:expr) => {
                 if $part < wide && $first + $part < N {
-                    let v =
-                        |j: usize| if $first + $part + j * wide < N { values[$first + $part + j * wide] } else { zero };
-                    let sum = S::add_f(S::add_f(v(0), v(1)), S::add_f(v(2), v(3)));
-                    let place = sums.add($part * S::LANES * 4);
-                    S::store(place, S::add_f(S::load(place), sum));
+                    let v = |j: usize| {
+                        if $first + $part + j * wide < N { values[$first + $part + j * wide] } else { identity }
+                    };
+                    let group = f(f(v(0), v(1)), f(v(2), v(3)));
+                    let place = partial.add($part * S::LANES * 4);
+                    S::store(place, f(S::load(place), group));
                 }
             };
         }
@@ -379,6 +477,10 @@ unsafe fn fold<S: Simd>(f: ReduceFn, lanes: &[u32; 16]) -> u32 {
             ReduceFn::SumI => by!(S::add_i),
             ReduceFn::MaxI => by!(S::max_i),
             ReduceFn::MinI => by!(S::min_i),
+            ReduceFn::ProdF => by!(S::mul_f),
+            ReduceFn::ProdI => by!(S::mul_i),
+            ReduceFn::MaxU => by!(S::max_u),
+            ReduceFn::MinU => by!(S::min_u),
         }
     }
 }
@@ -389,7 +491,7 @@ unsafe fn fold<S: Simd>(f: ReduceFn, lanes: &[u32; 16]) -> u32 {
 /// # Safety
 /// The processor has the instruction set `S`; the frame is valid, and so is column 0 of its memory operands.
 #[inline(always)]
-pub(super) unsafe fn row<S: Simd>(op: &RowOp, frame: *mut u8) {
+pub(super) unsafe fn row<S: Calls>(op: &RowOp, frame: *mut u8) {
     // SAFETY: the caller vouches for instruction set, frame and memory; offsets were made for this frame.
     unsafe {
         let word = |offset: u32| frame.add(offset as usize).cast::<u32>();
@@ -401,6 +503,7 @@ pub(super) unsafe fn row<S: Simd>(op: &RowOp, frame: *mut u8) {
             RowOp::Binary { to, f, a, b } => {
                 *word(to) = S::first(lane::binary::<S>(f, S::splat(*word(a)), S::splat(*word(b))));
             }
+            RowOp::Select { to, when, then, other } => *word(to) = *word(if *word(when) != 0 { then } else { other }),
             RowOp::Convert { to, conversion, from } => {
                 *word(to) = S::first(lane::convert::<S>(conversion, S::splat(*word(from))));
             }

@@ -1,12 +1,13 @@
 //! The interpreter instantiated for each instruction set.
 
+use super::calls::{self, CALLS, CallFn, Calls};
 use super::code::Op;
 use super::compile::{Reduction, RowOp};
 use super::interpret;
 use crate::kernels::Isa;
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::simd::{Avx2, Avx512};
-use crate::kernels::simd::{Generic, Simd};
+use crate::kernels::simd::{Generic, Simd as _};
 
 /// Runs a pass over the columns `from..to`; see [`interpret::pass`].
 pub(super) type Pass = unsafe fn(code: *const Op, frame: *mut u8, from: usize, to: usize);
@@ -62,6 +63,19 @@ macro_rules! kernels {
             unsafe fn row(op: &RowOp, frame: *mut u8) {
                 // SAFETY: passed on to the caller.
                 unsafe { interpret::row::<$simd>(op, frame) }
+            }
+
+            $(#[target_feature(enable = $features)])?
+            unsafe fn call<const F: usize>(a: *mut u8, b: *const u8, vectors: usize) {
+                // SAFETY: passed on to the caller.
+                unsafe { calls::run::<$simd>(CALLS[F], a, b, vectors) }
+            }
+
+            impl Calls for $simd {
+                const TABLE: [CallFn; CALLS.len()] = [
+                    call::<0>, call::<1>, call::<2>, call::<3>, call::<4>, call::<5>, call::<6>, call::<7>,
+                    call::<8>, call::<9>, call::<10>, call::<11>, call::<12>, call::<13>, call::<14>,
+                ];
             }
 
             const SMALLEST: u32 = $smallest;

@@ -1,5 +1,7 @@
-//! What each function of the program means on vectors. A new function is an arm here and a line in [`super::code`].
+//! What each function of the program means on vectors. A new function is an arm here and a line in [`super::code`]
+//! or [`super::calls`].
 
+use super::calls::{Call, Calls};
 use super::{BinaryFn, Conversion, UnaryFn};
 use crate::kernels::simd::{self, Simd};
 
@@ -8,7 +10,7 @@ use crate::kernels::simd::{self, Simd};
 /// # Safety
 /// The processor has the instruction set `S`.
 #[inline(always)]
-pub(super) unsafe fn unary<S: Simd>(f: UnaryFn, x: S::V) -> S::V {
+pub(super) unsafe fn unary<S: Calls>(f: UnaryFn, x: S::V) -> S::V {
     // SAFETY: the caller vouches for the instruction set.
     unsafe {
         match f {
@@ -17,8 +19,11 @@ pub(super) unsafe fn unary<S: Simd>(f: UnaryFn, x: S::V) -> S::V {
             UnaryFn::ExpF => simd::exp_f::<S>(x),
             UnaryFn::RecipF => S::div_f(S::splat(1f32.to_bits()), x),
             UnaryFn::SqrtF => S::sqrt_f(x),
+            UnaryFn::RsqrtF => S::div_f(S::splat(1f32.to_bits()), S::sqrt_f(x)),
             UnaryFn::NegI => simd::neg_i::<S>(x),
             UnaryFn::AbsI => simd::abs_i::<S>(x),
+            UnaryFn::NotI => S::xor(x, S::splat(u32::MAX)),
+            UnaryFn::LogF | UnaryFn::SinF | UnaryFn::CosF => Call::Unary(f).one::<S>(x, x),
         }
     }
 }
@@ -28,7 +33,7 @@ pub(super) unsafe fn unary<S: Simd>(f: UnaryFn, x: S::V) -> S::V {
 /// # Safety
 /// The processor has the instruction set `S`.
 #[inline(always)]
-pub(super) unsafe fn binary<S: Simd>(f: BinaryFn, a: S::V, b: S::V) -> S::V {
+pub(super) unsafe fn binary<S: Calls>(f: BinaryFn, a: S::V, b: S::V) -> S::V {
     // SAFETY: the caller vouches for the instruction set.
     unsafe {
         match f {
@@ -44,6 +49,33 @@ pub(super) unsafe fn binary<S: Simd>(f: BinaryFn, a: S::V, b: S::V) -> S::V {
             BinaryFn::DivI => S::div_i(a, b),
             BinaryFn::MaxI => S::max_i(a, b),
             BinaryFn::MinI => S::min_i(a, b),
+            BinaryFn::MaxU => S::max_u(a, b),
+            BinaryFn::MinU => S::min_u(a, b),
+            BinaryFn::AndI => S::and(a, b),
+            BinaryFn::OrI => S::or(a, b),
+            BinaryFn::XorI => S::xor(a, b),
+            BinaryFn::ShlI => S::shl_v(a, b),
+            BinaryFn::ShrI => S::sra_v(a, b),
+            BinaryFn::ShrU => S::shr_v(a, b),
+            BinaryFn::EqF => S::truth(S::eq_f(a, b)),
+            BinaryFn::NeF => S::falsehood(S::eq_f(a, b)),
+            BinaryFn::LtF => S::truth(S::lt_f(a, b)),
+            BinaryFn::LeF => S::truth(S::le_f(a, b)),
+            BinaryFn::GtF => S::truth(S::lt_f(b, a)),
+            BinaryFn::GeF => S::truth(S::le_f(b, a)),
+            BinaryFn::EqI => S::truth(S::eq_i(a, b)),
+            BinaryFn::NeI => S::falsehood(S::eq_i(a, b)),
+            BinaryFn::LtI => S::truth(S::gt_i(b, a)),
+            BinaryFn::LeI => S::falsehood(S::gt_i(a, b)),
+            BinaryFn::GtI => S::truth(S::gt_i(a, b)),
+            BinaryFn::GeI => S::falsehood(S::gt_i(b, a)),
+            BinaryFn::LtU => S::truth(S::gt_u(b, a)),
+            BinaryFn::LeU => S::falsehood(S::gt_u(a, b)),
+            BinaryFn::GtU => S::truth(S::gt_u(a, b)),
+            BinaryFn::GeU => S::falsehood(S::gt_u(b, a)),
+            BinaryFn::FmodF | BinaryFn::RemF | BinaryFn::FmodI | BinaryFn::RemI | BinaryFn::DivU | BinaryFn::FmodU => {
+                Call::Binary(f).one::<S>(a, b)
+            }
         }
     }
 }
@@ -95,19 +127,31 @@ pub(super) unsafe fn bound<S: Simd>(bound: Bound, x: S::V, limit: S::V) -> S::V 
 /// # Safety
 /// The processor has the instruction set `S`.
 #[inline(always)]
-pub(super) unsafe fn convert<S: Simd>(conversion: Conversion, x: S::V) -> S::V {
+pub(super) unsafe fn convert<S: Calls>(conversion: Conversion, x: S::V) -> S::V {
     // SAFETY: the caller vouches for the instruction set.
     unsafe {
         match conversion {
             Conversion::RoundF16 => S::widen_f16(S::narrow_f16(x)),
             Conversion::RoundBF16 => S::widen_bf16(S::narrow_bf16(x)),
             Conversion::I32ToF32 => S::i32_to_f32(x),
+            Conversion::U32ToF32 => S::u32_to_f32(x),
+            Conversion::F32ToU32(_) => Call::Convert(conversion).one::<S>(x, x),
             Conversion::F32ToI32(rounding) => simd::f32_to_i32::<S>(rounding, x),
             Conversion::WrapI8 => S::sra::<24>(S::shl::<24>(x)),
             Conversion::WrapI16 => S::sra::<16>(S::shl::<16>(x)),
             Conversion::WrapU8 => S::and(x, S::splat(0xff)),
             Conversion::WrapU16 => S::and(x, S::splat(0xffff)),
-            Conversion::ToBool => S::select(S::eq_i(x, S::splat(0)), x, S::splat(1)),
+            Conversion::ToBool => S::falsehood(S::eq_i(x, S::splat(0))),
         }
     }
+}
+
+/// `then` where `when` is not zero, `other` elsewhere.
+///
+/// # Safety
+/// The processor has the instruction set `S`.
+#[inline(always)]
+pub(super) unsafe fn select<S: Simd>(when: S::V, then: S::V, other: S::V) -> S::V {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe { S::select(S::eq_i(when, S::splat(0)), other, then) }
 }

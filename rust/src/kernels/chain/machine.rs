@@ -38,6 +38,9 @@ pub struct ChainRun<'a> {
     pub rows: usize,
     /// Columns of the region.
     pub cols: usize,
+    /// What [`RowSrc::Row`](super::RowSrc::Row) is in the first row and [`Src::Column`](super::Src::Column) in the first
+    /// column: not 0 where the region is a part of another.
+    pub first: [u32; 2],
     /// One for each memory operand of the program, in its order.
     pub mems: &'a [MemArg],
     /// Values of the run-time scalars, by index.
@@ -122,9 +125,6 @@ impl Machine {
             loop {
                 let now = block.min(rest);
                 rest -= now;
-                for index in rest.min(block)..block {
-                    self.end_rows(frame(index));
-                }
                 for phase in &self.compiled.phases {
                     for index in 0..now {
                         self.phase(phase, frame(index), plan);
@@ -134,7 +134,7 @@ impl Machine {
                     return streams;
                 }
                 for index in 0..block.min(rest) {
-                    self.next_row(frame(index));
+                    self.next_row(frame(index), block);
                 }
             }
         }
@@ -165,7 +165,7 @@ impl Machine {
         // SAFETY: as in `run`.
         unsafe {
             for (i, arg) in run.mems.iter().enumerate() {
-                let advance = arg.row_stride * block as isize;
+                let advance = arg.row_stride * block.max(1) as isize;
                 let aligned = arg.data.addr().is_multiple_of(64) && (block == 0 || arg.row_stride % 64 == 0);
                 let stream = arg.stream && aligned;
                 streams |= stream;
@@ -181,6 +181,8 @@ impl Machine {
                 let entry = Entry { base: frame.add(layout.row_buf_data(i, cols)), advance: 0, stream: false };
                 frame.add(layout.row_buf(i) as usize).cast::<Entry>().write(entry);
             }
+            frame.add(layout.first_col() as usize).cast::<u32>().write(run.first[1]);
+            frame.add(layout.row() as usize).cast::<u32>().write(run.first[0].wrapping_add(row as u32));
             for (i, &bits) in self.compiled.consts.iter().enumerate() {
                 frame.add(layout.constant(i as u32) as usize).cast::<u32>().write(bits);
             }
@@ -191,15 +193,9 @@ impl Machine {
         streams
     }
 
-    /// There is no row after this one to prefetch.
-    unsafe fn end_rows(&self, frame: *mut u8) {
-        for i in 0..self.compiled.layout.mems {
-            // SAFETY: as in `run`.
-            unsafe { (*frame.add(self.compiled.layout.mem(i) as usize).cast::<Entry>()).advance = 0 };
-        }
-    }
-
-    unsafe fn next_row(&self, frame: *mut u8) {
+    unsafe fn next_row(&self, frame: *mut u8, block: usize) {
+        // SAFETY: as in `run`.
+        unsafe { *frame.add(self.compiled.layout.row() as usize).cast::<u32>() += block as u32 };
         for i in 0..self.compiled.layout.mems {
             // SAFETY: as in `run`; there is a next row.
             unsafe {

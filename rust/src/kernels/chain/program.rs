@@ -4,14 +4,15 @@
 //! elements are widened when they are read (exactly) and narrowed when they are written: binary32 to 16-bit floats by
 //! rounding to nearest even, 32-bit integers by dropping high bits.
 //!
-//! Where arithmetic, `exp`, a maximum or a minimum gives a NaN, its sign and payload are not specified (they may be those of
+//! Where arithmetic, a function, a maximum or a minimum gives a NaN, its sign and payload are not specified (they may be those of
 //! either operand); apart from that results are the same bits on every instruction set. Loads, stores and conversions do not
 //! touch the bits of a NaN, except that narrowing to a 16-bit float keeps the upper bits of the payload and makes it quiet.
 //!
 //! A chain whose arithmetic is in a 16-bit float type rounds after each operation with [`Conversion::RoundF16`] or
 //! [`Conversion::RoundBF16`]; the lowering puts those in.
 
-use crate::dtype::{DType, Rounding};
+use super::{BinaryFn, Conversion, ReduceFn, UnaryFn};
+use crate::dtype::DType;
 
 /// What to do for each row.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -62,6 +63,20 @@ pub enum Inst {
     BinaryRev(BinaryFn, Src),
     /// `acc = convert(acc)`.
     Convert(Conversion),
+    /// `acc = if when != 0 { acc } else { other }`; `when` is an integer lane.
+    Select {
+        /// Keeps the accumulator where it is not zero.
+        when: Src,
+        /// Value elsewhere.
+        other: Src,
+    },
+    /// `acc = if acc != 0 { then } else { other }`; the accumulator is an integer lane.
+    Pick {
+        /// Value where the accumulator is not zero.
+        then: Src,
+        /// Value elsewhere.
+        other: Src,
+    },
     /// `slot = reduce(all chunks of this pass)`; the slot holds the result when the epilogue runs.
     Reduce(ReduceFn, u16),
 }
@@ -81,6 +96,8 @@ pub enum Src {
     Scalar(u16),
     /// Constant bits, in every lane.
     Const(u32),
+    /// The integer index of the column; the first one of the region is [`ChainRun::first`](super::ChainRun::first)`[1]`.
+    Column,
 }
 
 /// Where a chunk goes.
@@ -140,6 +157,17 @@ pub enum RowInst {
         /// Argument.
         src: RowSrc,
     },
+    /// `slot = if when != 0 { then } else { other }`; `when` is an integer.
+    Select {
+        /// Assigned slot.
+        slot: u16,
+        /// Condition.
+        when: RowSrc,
+        /// Value where it is not zero.
+        then: RowSrc,
+        /// Value where it is.
+        other: RowSrc,
+    },
 }
 
 /// A 32-bit value of the row.
@@ -151,109 +179,6 @@ pub enum RowSrc {
     Scalar(u16),
     /// Constant bits.
     Const(u32),
-}
-
-/// A function of one lane. `F` works on binary32, `I` on 32-bit integers.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum UnaryFn {
-    /// `-x`.
-    NegF,
-    /// `|x|`.
-    AbsF,
-    /// `exp(x)`, at most 2 ULP.
-    ExpF,
-    /// `1 / x`, correctly rounded.
-    RecipF,
-    /// `sqrt(x)`, correctly rounded.
-    SqrtF,
-    /// `-x`, wrapping.
-    NegI,
-    /// `|x|`, wrapping.
-    AbsI,
-}
-
-/// A function of two lanes.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum BinaryFn {
-    /// `a + b`.
-    AddF,
-    /// `a - b`.
-    SubF,
-    /// `a * b`.
-    MulF,
-    /// `a / b`.
-    DivF,
-    /// The larger; NaN if either is; +0 is larger than -0.
-    MaxF,
-    /// The smaller; NaN if either is; -0 is smaller than +0.
-    MinF,
-    /// `a + b`, wrapping.
-    AddI,
-    /// `a - b`, wrapping.
-    SubI,
-    /// `a * b`, wrapping.
-    MulI,
-    /// `a / b` toward zero; 0 where `b` is 0; wrapping for the one quotient that overflows.
-    DivI,
-    /// The larger, signed.
-    MaxI,
-    /// The smaller, signed.
-    MinI,
-}
-
-/// A reduction over the columns of a row.
-///
-/// `Sum` of floats: the row is cut into groups of 64 elements, four vectors `v0..v3` of 16 lanes; lane by lane,
-/// `acc += (v0 + v1) + (v2 + v3)` in ascending groups, absent elements being +0; then the 16 lanes fold in halves
-/// (8, 4, 2, 1: `lane[i] += lane[i + half]`). Every instruction set follows this order.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum ReduceFn {
-    /// Sum of binary32; 0 for no columns.
-    SumF,
-    /// Maximum of binary32; -inf for no columns; NaN if any is.
-    MaxF,
-    /// Minimum of binary32; +inf for no columns; NaN if any is.
-    MinF,
-    /// Sum of 32-bit integers, wrapping.
-    SumI,
-    /// Maximum of signed integers; the lowest for no columns.
-    MaxI,
-    /// Minimum of signed integers; the highest for no columns.
-    MinI,
-}
-
-impl ReduceFn {
-    /// The result for no columns.
-    pub const fn identity(self) -> u32 {
-        match self {
-            ReduceFn::SumF | ReduceFn::SumI => 0,
-            ReduceFn::MaxF => f32::NEG_INFINITY.to_bits(),
-            ReduceFn::MinF => f32::INFINITY.to_bits(),
-            ReduceFn::MaxI => i32::MIN as u32,
-            ReduceFn::MinI => i32::MAX as u32,
-        }
-    }
-}
-
-/// A conversion within 32-bit lanes.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Conversion {
-    /// binary32 rounded to binary16 (nearest even) and widened again.
-    RoundF16,
-    /// binary32 rounded to bfloat16 (nearest even) and widened again.
-    RoundBF16,
-    /// Signed integer to binary32, nearest even.
-    I32ToF32,
-    /// binary32 to signed integer by the given rounding; saturating; NaN becomes 0.
-    F32ToI32(Rounding),
-    /// Keeps the low 8 bits, sign-extended.
-    WrapI8,
-    /// Keeps the low 16 bits, sign-extended.
-    WrapI16,
-    /// Keeps the low 8 bits.
-    WrapU8,
-    /// Keeps the low 16 bits.
-    WrapU16,
-    /// 1 where not zero (integer lanes).
-    ToBool,
+    /// The integer index of the row; the first one of the region is [`ChainRun::first`](super::ChainRun::first)`[0]`.
+    Row,
 }

@@ -151,14 +151,19 @@ unsafe fn right(mm: &MatMul, args: &MatMulArgs, way: &Way, plan: &Plan, column: 
             let (panel, within) = panel(way.family, room, k, column % group);
             Right::packed(way.family, panel, within)
         }
-        Source::Packed { data, n_start } => {
-            let (panel, within) = panel(packed, data, k, n_start + column);
-            Right::packed(way.family, panel, within)
+        Source::Packed(part) => {
+            let (panel, within) = panel(packed, part.data, part.k_total, part.n_start + column);
+            let skipped = packed.steps(part.k_start) as isize;
+            let whole = Right::packed(way.family, panel, within);
+            Right { data: whole.data.wrapping_offset(skipped * whole.step), ..whole }
         }
-        Source::PackAgain { data, n_start } => {
-            let (panel, _) = panel(packed, data, k, n_start + column);
-            let lanes =
-                MatRef { data: panel.wrapping_add(packed.header), row_stride: (packed.nr * packed.b_lane) as isize };
+        Source::PackAgain(part) => {
+            let (panel, _) = panel(packed, part.data, part.k_total, part.n_start + column);
+            let row = packed.nr * packed.b_lane;
+            let lanes = MatRef {
+                data: panel.wrapping_add(packed.header + packed.steps(part.k_start) * row),
+                row_stride: row as isize,
+            };
             let again = Unpacked { b: lanes, transposed: false, size: packed.b_lane, k };
             // SAFETY: lanes of one element are a matrix of `nr` columns.
             unsafe { pack_panels(way.family, &again, 0, packed.nr, room) };

@@ -35,11 +35,14 @@ mod way;
 #[cfg(test)]
 mod tests;
 
-pub use spec::{MatMulArgs, MatMulSpec, MatMut, MatRef, Rhs};
+pub use spec::{MatMulArgs, MatMulSpec, MatMut, MatRef, PackedRef, Rhs};
 
 use super::isa::Isa;
 use crate::dtype::DType;
 use tile::{Kernels, Out};
+
+/// Up to this many rows a right operand in place is read at the speed of memory.
+const STREAM_ROWS: usize = 4;
 
 /// A kind of product, resolved for one instruction set.
 #[derive(Clone, Copy)]
@@ -92,7 +95,7 @@ impl MatMul {
     ///
     /// # Safety
     /// The addresses in `args` are valid for the extents, `scratch` for [`MatMul::scratch_bytes`] bytes aligned to 64, and a packed
-    /// operand was made by a `MatMul` of the same specification and instruction set for the same `k`. `c` overlaps
+    /// operand was made by a `MatMul` of the same operand types and instruction set and [`MatMul::can_use`] accepts the part. `c` overlaps
     /// neither `a` nor `b`; it overlaps `acc` only if both are the same matrix.
     pub unsafe fn run(&self, args: &MatMulArgs) {
         // SAFETY: the caller's promise.
@@ -102,6 +105,25 @@ impl MatMul {
     /// Bytes of the packed form of a right operand `[k, n]`.
     pub fn packed_bytes(&self, k: usize, n: usize) -> usize {
         n.div_ceil(self.kernels.packed.nr) * self.kernels.packed.panel_bytes(k)
+    }
+
+    /// Whether a product over `k` can use this part of a packed operand. Columns must begin at a panel; a part of `k` must
+    /// begin and end where groups of `k` do, and there is none for a form that carries sums over all `k` (INT8 for dot
+    /// instructions, whose operand has an offset).
+    pub fn can_use(&self, part: &PackedRef, k: usize) -> bool {
+        let packed = &self.kernels.packed;
+        let whole = part.k_start == 0 && k == part.k_total;
+        let end = part.k_start + k;
+        let sums = packed.header > 0 && packed.exact.is_none();
+        let groups =
+            part.k_start.is_multiple_of(packed.k_group) && (end == part.k_total || end.is_multiple_of(packed.k_group));
+        part.n_start.is_multiple_of(packed.nr) && end <= part.k_total && (whole || (groups && !sums))
+    }
+
+    /// Whether a product of `m` rows is quicker from a packed operand. A few rows read the operand once and as fast as
+    /// memory gives it, wherever it lies.
+    pub fn gains_from_packing(&self, m: usize) -> bool {
+        self.spec.b_trans || m > STREAM_ROWS
     }
 
     /// Packs a right operand, so that products with it need not.

@@ -38,14 +38,21 @@ pub struct MatMut {
 pub enum Rhs {
     /// As it lies in memory: `[k, n]`, or `[n, k]` with `b_trans`.
     Plain(MatRef),
-    /// What [`super::MatMul::pack_b`] wrote for the same `k`. The product uses the columns from `n_start` on, which is a
-    /// multiple of [`super::MatMul::n_step`]; the packed operand may have more columns than the product.
-    Packed {
-        /// First byte of the whole packed operand.
-        data: *const u8,
-        /// First column used.
-        n_start: usize,
-    },
+    /// A part of what [`super::MatMul::pack_b`] wrote, one that [`super::MatMul::can_use`] accepts.
+    Packed(PackedRef),
+}
+
+/// A part of a packed right operand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PackedRef {
+    /// First byte of the whole packed operand.
+    pub data: *const u8,
+    /// The `k` that it was packed with.
+    pub k_total: usize,
+    /// First `k` used.
+    pub k_start: usize,
+    /// First column used. The packed operand may have more columns than the product.
+    pub n_start: usize,
 }
 
 /// One product: `c[m, n] = round(sum over k of a * b, + acc, + bias)`.

@@ -2,7 +2,7 @@
 
 use super::MatMul;
 use super::panels::PANELS_AT_ONCE;
-use super::spec::{MatMulArgs, MatRef, Rhs};
+use super::spec::{MatMulArgs, MatRef, PackedRef, Rhs};
 use super::tile::{Family, Kernels, PackFn, STREAM_UNIT, StreamFn, TileFn};
 
 /// A packed block of A larger than this does not stay near while the panels of B pass by; smaller ones make B be packed
@@ -30,11 +30,11 @@ pub(super) enum Source {
     /// Elements in memory are lanes.
     InPlace { b: MatRef, masks: bool },
     /// Panels that were packed before, from a column on.
-    Packed { data: *const u8, n_start: usize },
+    Packed(PackedRef),
     /// Packed panel by panel for this product.
     Pack(MatRef),
     /// Panels that were packed before, packed again as lanes of another family.
-    PackAgain { data: *const u8, n_start: usize },
+    PackAgain(PackedRef),
 }
 
 /// Which way a product goes. Chosen anew for each product; every choice gives the same bits.
@@ -68,10 +68,8 @@ impl Way {
             }
             (Rhs::Plain(b), _, Some(wide)) if m >= wide.rows_from => (&wide.family, Source::Pack(b)),
             (Rhs::Plain(b), ..) => (packed, Source::Pack(b)),
-            (Rhs::Packed { data, n_start }, _, Some(wide)) if m >= wide.rows_from => {
-                (&wide.family, Source::PackAgain { data, n_start })
-            }
-            (Rhs::Packed { data, n_start }, ..) => (packed, Source::Packed { data, n_start }),
+            (Rhs::Packed(part), _, Some(wide)) if m >= wide.rows_from => (&wide.family, Source::PackAgain(part)),
+            (Rhs::Packed(part), ..) => (packed, Source::Packed(part)),
         };
         let tall_up_to = match source {
             Source::InPlace { .. } => family.tall.len(),

@@ -1,6 +1,7 @@
 //! Vectors of AVX2: 8 lanes, masks are vectors. Partial accesses of narrow elements go through a copy in the frame.
 
 use super::Simd;
+use super::log::split_f;
 use std::arch::x86_64::*;
 
 /// AVX2, FMA and F16C.
@@ -67,6 +68,18 @@ fn quotients(a: __m128i, b: __m128i) -> __m128i {
     _mm256_cvttpd_epi32(_mm256_div_pd(_mm256_cvtepi32_pd(a), _mm256_cvtepi32_pd(b)))
 }
 
+/// As [`quotients`], of unsigned integers: they are moved by 2^31 into the range of the signed ones and back.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn quotients_u(a: __m128i, b: __m128i) -> __m128i {
+    let sign = _mm_set1_epi32(i32::MIN);
+    let half = _mm256_set1_pd(2_147_483_648.0);
+    let a = _mm256_add_pd(_mm256_cvtepi32_pd(_mm_xor_si128(a, sign)), half);
+    let b = _mm256_add_pd(_mm256_cvtepi32_pd(_mm_xor_si128(b, sign)), half);
+    let quotient = _mm256_floor_pd(_mm256_div_pd(a, b));
+    _mm_xor_si128(_mm256_cvttpd_epi32(_mm256_sub_pd(quotient, half)), sign)
+}
+
 /// Copies `bytes < 32` bytes in at most five moves.
 ///
 /// # Safety
@@ -107,6 +120,7 @@ impl Simd for Avx2 {
         }
         fn keep(part: Part, v: V, rest: V) -> V { _mm256_blendv_ps(rest, v, bits(part.mask)) }
 
+        fn iota() -> V { bits(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)) }
         fn splat(b: u32) -> V { bits(_mm256_set1_epi32(b as i32)) }
         fn first(v: V) -> u32 { _mm256_cvtsi256_si32(int(v)) as u32 }
 
@@ -124,9 +138,17 @@ impl Simd for Avx2 {
         fn or_m(a: V, b: V) -> V { _mm256_or_ps(a, b) }
         fn select(m: V, a: V, b: V) -> V { _mm256_blendv_ps(b, a, m) }
         fn lt_f(a: V, b: V) -> V { _mm256_cmp_ps::<_CMP_LT_OQ>(a, b) }
+        fn le_f(a: V, b: V) -> V { _mm256_cmp_ps::<_CMP_LE_OQ>(a, b) }
         fn eq_f(a: V, b: V) -> V { _mm256_cmp_ps::<_CMP_EQ_OQ>(a, b) }
         fn unordered_f(a: V, b: V) -> V { _mm256_cmp_ps::<_CMP_UNORD_Q>(a, b) }
         fn eq_i(a: V, b: V) -> V { bits(_mm256_cmpeq_epi32(int(a), int(b))) }
+        fn gt_i(a: V, b: V) -> V { bits(_mm256_cmpgt_epi32(int(a), int(b))) }
+        fn gt_u(a: V, b: V) -> V {
+            let sign = _mm256_set1_epi32(i32::MIN);
+            bits(_mm256_cmpgt_epi32(_mm256_xor_si256(int(a), sign), _mm256_xor_si256(int(b), sign)))
+        }
+        fn truth(m: V) -> V { bits(_mm256_srli_epi32::<31>(int(m))) }
+        fn falsehood(m: V) -> V { bits(_mm256_add_epi32(int(m), _mm256_set1_epi32(1))) }
 
         fn widen_f16(h: __m128i) -> V { _mm256_cvtph_ps(h) }
         fn widen_bf16(h: __m128i) -> V { bits(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(h))) }
@@ -165,7 +187,7 @@ impl Simd for Avx2 {
         fn relu_f(x: V) -> V { _mm256_and_ps(x, _mm256_cmp_ps::<_CMP_NLE_UQ>(x, _mm256_setzero_ps())) }
         fn scale_f(x: V, n: V) -> V {
             // Two factors, since 2^n itself may be out of range; the first product is exact.
-            let n = _mm256_cvtps_epi32(n);
+            let n = _mm256_cvttps_epi32(_mm256_floor_ps(n));
             let half = _mm256_srai_epi32::<1>(n);
             let rest = _mm256_sub_epi32(n, half);
             let bias = _mm256_set1_epi32(127);
@@ -192,15 +214,48 @@ impl Simd for Avx2 {
             let zero = _mm256_cmpeq_epi32(b, _mm256_setzero_si256());
             bits(_mm256_andnot_si256(zero, _mm256_set_m128i(high, low)))
         }
+        fn div_u(a: V, b: V) -> V {
+            let (a, b) = (int(a), int(b));
+            let low = quotients_u(_mm256_castsi256_si128(a), _mm256_castsi256_si128(b));
+            let high = quotients_u(_mm256_extracti128_si256::<1>(a), _mm256_extracti128_si256::<1>(b));
+            let zero = _mm256_cmpeq_epi32(b, _mm256_setzero_si256());
+            bits(_mm256_andnot_si256(zero, _mm256_set_m128i(high, low)))
+        }
         fn max_i(a: V, b: V) -> V { bits(_mm256_max_epi32(int(a), int(b))) }
         fn min_i(a: V, b: V) -> V { bits(_mm256_min_epi32(int(a), int(b))) }
+        fn max_u(a: V, b: V) -> V { bits(_mm256_max_epu32(int(a), int(b))) }
+        fn min_u(a: V, b: V) -> V { bits(_mm256_min_epu32(int(a), int(b))) }
+        fn shl_v(a: V, n: V) -> V { bits(_mm256_sllv_epi32(int(a), int(n))) }
+        fn shr_v(a: V, n: V) -> V { bits(_mm256_srlv_epi32(int(a), int(n))) }
+        fn sra_v(a: V, n: V) -> V { bits(_mm256_srav_epi32(int(a), int(n))) }
         fn shl<const K: i32>(a: V) -> V { bits(_mm256_slli_epi32::<K>(int(a))) }
         fn sra<const K: i32>(a: V) -> V { bits(_mm256_srai_epi32::<K>(int(a))) }
         fn i32_to_f32(a: V) -> V { _mm256_cvtepi32_ps(int(a)) }
+        fn u32_to_f32(a: V) -> V {
+            // Both halves are exact and so is the scaled upper one: the sum rounds once.
+            let high = _mm256_cvtepi32_ps(_mm256_srli_epi32::<16>(int(a)));
+            let low = _mm256_cvtepi32_ps(_mm256_and_si256(int(a), _mm256_set1_epi32(0xffff)));
+            _mm256_fmadd_ps(high, _mm256_set1_ps(65_536.0), low)
+        }
+        fn f32_to_u32_raw(a: V) -> V {
+            let half = _mm256_set1_ps(2_147_483_648.0);
+            let large = _mm256_cmp_ps::<_CMP_GE_OQ>(a, half);
+            let below = int(_mm256_sub_ps(a, _mm256_and_ps(large, half)));
+            let low = _mm256_cvttps_epi32(bits(below));
+            // What is still too large converts to the sign bit alone, and that has to become all ones.
+            let over = _mm256_srai_epi32::<31>(low);
+            bits(_mm256_or_si256(_mm256_xor_si256(low, _mm256_slli_epi32::<31>(int(large))), over))
+        }
         fn f32_to_i32_raw(a: V) -> V { bits(_mm256_cvttps_epi32(a)) }
     }
 
     memory! {
+        fn pick(table: &[f32; 16], index: V) -> V {
+            let low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table.as_ptr()), int(index));
+            let high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table.as_ptr().add(8)), int(index));
+            _mm256_blendv_ps(low, high, bits(_mm256_slli_epi32::<28>(int(index))))
+        }
+        fn split_f(x: V) -> (V, V) { split_f::<Self>(x) }
         fn load(p: *const u8) -> V { _mm256_loadu_ps(p.cast()) }
         fn load_part(p: *const u8, part: Part) -> V { _mm256_maskload_ps(p.cast(), part.mask) }
         fn store(p: *mut u8, v: V) { _mm256_storeu_ps(p.cast(), v) }

@@ -53,6 +53,13 @@ fn quotients(a: __m256i, b: __m256i) -> __m256i {
     _mm512_cvttpd_epi32(_mm512_div_pd(_mm512_cvtepi32_pd(a), _mm512_cvtepi32_pd(b)))
 }
 
+/// As [`quotients`], of unsigned integers.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn quotients_u(a: __m256i, b: __m256i) -> __m256i {
+    _mm512_cvttpd_epu32(_mm512_div_pd(_mm512_cvtepu32_pd(a), _mm512_cvtepu32_pd(b)))
+}
+
 impl Simd for Avx512 {
     type V = V;
     type H = __m256i;
@@ -66,6 +73,7 @@ impl Simd for Avx512 {
         fn part(n: usize) -> __mmask16 { ((1u32 << n) - 1) as u16 }
         fn keep(part: __mmask16, v: V, rest: V) -> V { _mm512_mask_mov_ps(rest, part, v) }
 
+        fn iota() -> V { bits(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)) }
         fn splat(b: u32) -> V { bits(_mm512_set1_epi32(b as i32)) }
         fn first(v: V) -> u32 { _mm512_cvtsi512_si32(int(v)) as u32 }
 
@@ -84,9 +92,14 @@ impl Simd for Avx512 {
         fn or_m(a: __mmask16, b: __mmask16) -> __mmask16 { a | b }
         fn select(m: __mmask16, a: V, b: V) -> V { _mm512_mask_mov_ps(b, m, a) }
         fn lt_f(a: V, b: V) -> __mmask16 { _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b) }
+        fn le_f(a: V, b: V) -> __mmask16 { _mm512_cmp_ps_mask::<_CMP_LE_OQ>(a, b) }
         fn eq_f(a: V, b: V) -> __mmask16 { _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(a, b) }
         fn unordered_f(a: V, b: V) -> __mmask16 { _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, b) }
         fn eq_i(a: V, b: V) -> __mmask16 { _mm512_cmpeq_epi32_mask(int(a), int(b)) }
+        fn gt_i(a: V, b: V) -> __mmask16 { _mm512_cmpgt_epi32_mask(int(a), int(b)) }
+        fn gt_u(a: V, b: V) -> __mmask16 { _mm512_cmpgt_epu32_mask(int(a), int(b)) }
+        fn truth(m: __mmask16) -> V { bits(_mm512_maskz_set1_epi32(m, 1)) }
+        fn falsehood(m: __mmask16) -> V { bits(_mm512_maskz_set1_epi32(!m, 1)) }
 
         fn widen_f16(h: __m256i) -> V { _mm512_cvtph_ps(h) }
         fn widen_bf16(h: __m256i) -> V { bits(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(h))) }
@@ -130,6 +143,12 @@ impl Simd for Avx512 {
             // one itself, -inf +0, inf itself, negative +0, positive itself.
             _mm512_fixupimm_ps::<0>(x, x, _mm512_set1_epi32(0x1818_1821))
         }
+        fn split_f(x: V) -> (V, V) {
+            let m = _mm512_getmant_ps::<_MM_MANT_NORM_P75_1P5, _MM_MANT_SIGN_NAN>(x);
+            let e = _mm512_getexp_ps(x);
+            let one = _mm512_set1_ps(1.0);
+            (m, _mm512_mask_add_ps(e, _mm512_cmp_ps_mask::<_CMP_LT_OQ>(m, one), e, one))
+        }
         fn scale_f(x: V, n: V) -> V { _mm512_scalef_ps(x, n) }
         fn trunc_f(x: V) -> V { _mm512_roundscale_ps::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(x) }
         fn floor_f(x: V) -> V { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(x) }
@@ -150,15 +169,32 @@ impl Simd for Avx512 {
             let quotient = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
             bits(_mm512_maskz_mov_epi32(_mm512_test_epi32_mask(b, b), quotient))
         }
+        fn div_u(a: V, b: V) -> V {
+            let (a, b) = (int(a), int(b));
+            let low = quotients_u(_mm512_castsi512_si256(a), _mm512_castsi512_si256(b));
+            let high = quotients_u(_mm512_extracti64x4_epi64::<1>(a), _mm512_extracti64x4_epi64::<1>(b));
+            let quotient = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
+            bits(_mm512_maskz_mov_epi32(_mm512_test_epi32_mask(b, b), quotient))
+        }
         fn max_i(a: V, b: V) -> V { bits(_mm512_max_epi32(int(a), int(b))) }
         fn min_i(a: V, b: V) -> V { bits(_mm512_min_epi32(int(a), int(b))) }
+        fn max_u(a: V, b: V) -> V { bits(_mm512_max_epu32(int(a), int(b))) }
+        fn min_u(a: V, b: V) -> V { bits(_mm512_min_epu32(int(a), int(b))) }
+        fn shl_v(a: V, n: V) -> V { bits(_mm512_sllv_epi32(int(a), int(n))) }
+        fn shr_v(a: V, n: V) -> V { bits(_mm512_srlv_epi32(int(a), int(n))) }
+        fn sra_v(a: V, n: V) -> V { bits(_mm512_srav_epi32(int(a), int(n))) }
         fn shl<const K: i32>(a: V) -> V { bits(_mm512_sllv_epi32(int(a), _mm512_set1_epi32(K))) }
         fn sra<const K: i32>(a: V) -> V { bits(_mm512_srav_epi32(int(a), _mm512_set1_epi32(K))) }
         fn i32_to_f32(a: V) -> V { _mm512_cvtepi32_ps(int(a)) }
+        fn u32_to_f32(a: V) -> V { _mm512_cvtepu32_ps(int(a)) }
+        fn f32_to_u32_raw(a: V) -> V { bits(_mm512_cvttps_epu32(a)) }
         fn f32_to_i32_raw(a: V) -> V { bits(_mm512_cvttps_epi32(a)) }
     }
 
     memory! {
+        fn pick(table: &[f32; 16], index: V) -> V {
+            _mm512_permutexvar_ps(int(index), _mm512_loadu_ps(table.as_ptr()))
+        }
         fn load(p: *const u8) -> V { _mm512_loadu_ps(p.cast()) }
         fn load_part(p: *const u8, part: __mmask16) -> V { _mm512_maskz_loadu_ps(part, p.cast()) }
         fn store(p: *mut u8, v: V) { _mm512_storeu_ps(p.cast(), v) }

@@ -4,6 +4,7 @@
 //! a hundred instructions of the interpreter.
 
 use super::Simd;
+use super::log::split_f;
 use super::quad::{self, Quad};
 use crate::kernels::convert;
 
@@ -60,6 +61,13 @@ fn zip_lanes(a: V, b: V, f: impl Fn(u32, u32) -> u32) -> V {
 #[inline(always)]
 fn select(mask: Quad, a: Quad, b: Quad) -> Quad {
     quad::or(quad::and(mask, a), quad::and_not(mask, b))
+}
+
+/// `a > b` of unsigned integers.
+#[inline(always)]
+fn gt_u(a: Quad, b: Quad) -> Quad {
+    let sign = quad::new([1 << 31; 4]);
+    quad::gt_i(quad::xor(a, sign), quad::xor(b, sign))
 }
 
 /// `a * b + c`, rounded once, without an instruction for it and without a call.
@@ -133,6 +141,14 @@ impl Simd for Generic {
     unsafe fn keep(part: usize, v: V, rest: V) -> V {
         let (v, rest) = (v.lanes(), rest.lanes());
         V::new(std::array::from_fn(|i| if i < part { v[i] } else { rest[i] }))
+    }
+    #[inline(never)]
+    unsafe fn pick(table: &[f32; 16], index: V) -> V {
+        map_lanes(index, |index| table[index as usize % 16].to_bits())
+    }
+    #[inline(always)]
+    unsafe fn iota() -> V {
+        V(quad::new([0, 1, 2, 3]), quad::new([4, 5, 6, 7]))
     }
     #[inline(always)]
     unsafe fn splat(bits: u32) -> V {
@@ -319,10 +335,16 @@ impl Simd for Generic {
         map(x, |x| quad::and(quad::or(quad::lt_f(zero, x), quad::unordered_f(x, x)), x))
     }
     #[inline(always)]
+    unsafe fn split_f(x: V) -> (V, V) {
+        // SAFETY: there is no instruction set to have.
+        unsafe { split_f::<Self>(x) }
+    }
+    #[inline(always)]
     unsafe fn scale_f(x: V, n: V) -> V {
         // Two factors, since 2^n itself may be out of range; the first product is exact.
         zip(x, n, |x, n| {
-            let n = quad::f32_to_i32_raw(n);
+            // A sixteenth as an integer, since the quad has no floor.
+            let n = quad::sra::<4>(quad::f32_to_i32_raw(quad::mul_f(n, quad::new([16f32.to_bits(); 4]))));
             let half = quad::sra::<1>(n);
             let bias = quad::new([127; 4]);
             let power = |n: Quad| quad::shl::<23>(quad::add_i(n, bias));
@@ -352,6 +374,10 @@ impl Simd for Generic {
         zip(a, b, quad::lt_f)
     }
     #[inline(always)]
+    unsafe fn le_f(a: V, b: V) -> V {
+        zip(a, b, quad::le_f)
+    }
+    #[inline(always)]
     unsafe fn eq_f(a: V, b: V) -> V {
         zip(a, b, quad::eq_f)
     }
@@ -362,6 +388,22 @@ impl Simd for Generic {
     #[inline(always)]
     unsafe fn eq_i(a: V, b: V) -> V {
         zip(a, b, quad::eq_i)
+    }
+    #[inline(always)]
+    unsafe fn gt_i(a: V, b: V) -> V {
+        zip(a, b, quad::gt_i)
+    }
+    #[inline(always)]
+    unsafe fn gt_u(a: V, b: V) -> V {
+        zip(a, b, gt_u)
+    }
+    #[inline(always)]
+    unsafe fn truth(m: V) -> V {
+        map(m, |m| quad::and(m, quad::new([1; 4])))
+    }
+    #[inline(always)]
+    unsafe fn falsehood(m: V) -> V {
+        map(m, |m| quad::add_i(m, quad::new([1; 4])))
     }
     #[inline(always)]
     unsafe fn select(m: V, a: V, b: V) -> V {
@@ -405,6 +447,10 @@ impl Simd for Generic {
     unsafe fn div_i(a: V, b: V) -> V {
         zip_lanes(a, b, |a, b| if b == 0 { 0 } else { (a as i32).wrapping_div(b as i32) as u32 })
     }
+    #[inline(never)]
+    unsafe fn div_u(a: V, b: V) -> V {
+        zip_lanes(a, b, |a, b| a.checked_div(b).unwrap_or(0))
+    }
     #[inline(always)]
     unsafe fn max_i(a: V, b: V) -> V {
         zip(a, b, |a, b| select(quad::gt_i(a, b), a, b))
@@ -412,6 +458,26 @@ impl Simd for Generic {
     #[inline(always)]
     unsafe fn min_i(a: V, b: V) -> V {
         zip(a, b, |a, b| select(quad::gt_i(a, b), b, a))
+    }
+    #[inline(always)]
+    unsafe fn max_u(a: V, b: V) -> V {
+        zip(a, b, |a, b| select(gt_u(a, b), a, b))
+    }
+    #[inline(always)]
+    unsafe fn min_u(a: V, b: V) -> V {
+        zip(a, b, |a, b| select(gt_u(a, b), b, a))
+    }
+    #[inline(never)]
+    unsafe fn shl_v(a: V, n: V) -> V {
+        zip_lanes(a, n, |a, n| a.checked_shl(n).unwrap_or(0))
+    }
+    #[inline(never)]
+    unsafe fn shr_v(a: V, n: V) -> V {
+        zip_lanes(a, n, |a, n| a.checked_shr(n).unwrap_or(0))
+    }
+    #[inline(never)]
+    unsafe fn sra_v(a: V, n: V) -> V {
+        zip_lanes(a, n, |a, n| ((a as i32) >> n.min(31)) as u32)
     }
     #[inline(always)]
     unsafe fn shl<const K: i32>(a: V) -> V {
@@ -424,6 +490,14 @@ impl Simd for Generic {
     #[inline(always)]
     unsafe fn i32_to_f32(a: V) -> V {
         map(a, quad::i32_to_f32)
+    }
+    #[inline(never)]
+    unsafe fn u32_to_f32(a: V) -> V {
+        map_lanes(a, |a| (a as f32).to_bits())
+    }
+    #[inline(never)]
+    unsafe fn f32_to_u32_raw(a: V) -> V {
+        map_lanes(a, |a| f32::from_bits(a) as u32)
     }
     #[inline(always)]
     unsafe fn f32_to_i32_raw(a: V) -> V {

@@ -3,19 +3,6 @@
 use super::Simd;
 use crate::dtype::Rounding;
 
-/// Constants of [`exp_f`]: the polynomial is the minimax of degree 6 over +-ln(2)/2 with the error measured in units in the
-/// last place of the result and the constant term fixed at 1 (so that `exp(0)` is 1).
-mod exp {
-    pub const LOW: f32 = -104.0; // exp is below half the smallest subnormal
-    pub const HIGH: f32 = 89.0; // exp is beyond the largest finite number
-    pub const LOG2_E: f32 = std::f32::consts::LOG2_E;
-    /// 1.5 * 2^23: adding it leaves an integer in the low bits.
-    pub const MAGIC: f32 = 12_582_912.0;
-    pub const LN2_HIGH: f32 = std::f32::consts::LN_2;
-    pub const LN2_LOW: f32 = -1.904_654_3e-9;
-    pub const COEFFICIENTS: [f32; 6] = [1.0, 0.499_999_9, 0.166_664_48, 0.041_668_538, 0.008_373_2, 0.001_381_586_7];
-}
-
 /// `-x`.
 #[inline(always)]
 pub(crate) unsafe fn neg_f<S: Simd>(x: S::V) -> S::V {
@@ -51,33 +38,13 @@ pub(crate) unsafe fn min_f<S: Simd>(a: S::V, b: S::V) -> S::V {
     unsafe { S::select(S::unordered_f(a, b), S::splat(f32::NAN.to_bits()), S::min_num(a, b)) }
 }
 
-/// `exp(x)`: `x = n ln 2 + r`, a polynomial in `r`, times `2^n`.
+/// An integral number by the given rounding; for `Odd` the floor.
 #[inline(always)]
-pub(crate) unsafe fn exp_f<S: Simd>(x: S::V) -> S::V {
+unsafe fn integral<S: Simd>(rounding: Rounding, x: S::V) -> S::V {
     // SAFETY: the caller vouches for the instruction set.
     unsafe {
-        let c = |value: f32| S::splat(value.to_bits());
-        let x = S::at_least_f(S::at_most_f(x, c(exp::HIGH)), c(exp::LOW));
-        let n = S::sub_f(S::fma_f(x, c(exp::LOG2_E), c(exp::MAGIC)), c(exp::MAGIC));
-        let r = S::fma_f(n, c(-exp::LN2_HIGH), x);
-        let r = S::fma_f(n, c(-exp::LN2_LOW), r);
-        let [c1, c2, c3, c4, c5, c6] = exp::COEFFICIENTS;
-        let p = S::fma_f(c(c6), r, c(c5));
-        let p = S::fma_f(p, r, c(c4));
-        let p = S::fma_f(p, r, c(c3));
-        let p = S::fma_f(p, r, c(c2));
-        let p = S::fma_f(p, r, c(c1));
-        let p = S::fma_f(p, r, c(1.0));
-        S::scale_f(p, n)
-    }
-}
-
-/// binary32 to signed integer: rounds as asked, saturates, NaN becomes 0.
-#[inline(always)]
-pub(crate) unsafe fn f32_to_i32<S: Simd>(rounding: Rounding, x: S::V) -> S::V {
-    // SAFETY: the caller vouches for the instruction set.
-    unsafe {
-        let integral = match rounding {
+        match rounding {
+            // Conversions do it themselves.
             Rounding::None | Rounding::Trunc => x,
             Rounding::Rint => S::round_even_f(x),
             Rounding::Floor | Rounding::Odd => S::floor_f(x),
@@ -91,7 +58,37 @@ pub(crate) unsafe fn f32_to_i32<S: Simd>(rounding: Rounding, x: S::V) -> S::V {
                 let away = S::add_f(toward_zero, one);
                 S::select(S::lt_f(distance, S::splat(0.5f32.to_bits())), toward_zero, away)
             }
-        };
+        }
+    }
+}
+
+/// binary32 to unsigned integer: rounds as asked, saturates, NaN becomes 0.
+#[inline(always)]
+pub(crate) unsafe fn f32_to_u32<S: Simd>(rounding: Rounding, x: S::V) -> S::V {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe {
+        let zero = S::splat(0);
+        let integral = integral::<S>(rounding, x);
+        // A negative number and NaN become 0; `relu_f` lets a NaN pass.
+        let positive = S::lt_f(zero, integral);
+        let result = S::f32_to_u32_raw(S::select(positive, integral, zero));
+        if rounding == Rounding::Odd {
+            // The odd one of the two neighbours is the floor with its lowest bit set; 0 is the floor of a fraction.
+            let exact = S::or_m(S::eq_f(integral, x), S::lt_f(x, zero));
+            let result = S::select(exact, result, S::or(result, S::splat(1)));
+            S::select(S::unordered_f(x, x), zero, result)
+        } else {
+            result
+        }
+    }
+}
+
+/// binary32 to signed integer: rounds as asked, saturates, NaN becomes 0.
+#[inline(always)]
+pub(crate) unsafe fn f32_to_i32<S: Simd>(rounding: Rounding, x: S::V) -> S::V {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe {
+        let integral = integral::<S>(rounding, x);
         let result = S::f32_to_i32_raw(integral);
         let result = if rounding == Rounding::Odd {
             // The odd one of the two neighbours is the floor with its lowest bit set.
@@ -102,5 +99,37 @@ pub(crate) unsafe fn f32_to_i32<S: Simd>(rounding: Rounding, x: S::V) -> S::V {
         let too_large = S::lt_f(S::splat(2_147_483_520f32.to_bits()), integral);
         let result = S::select(too_large, S::splat(i32::MAX as u32), result);
         S::select(S::unordered_f(x, x), S::splat(0), result)
+    }
+}
+
+/// What division toward zero leaves; 0 where `b` is 0.
+#[inline(always)]
+pub(crate) unsafe fn fmod_i<S: Simd>(a: S::V, b: S::V) -> S::V {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe {
+        let zero = S::splat(0);
+        S::select(S::eq_i(b, zero), zero, S::sub_i(a, S::mul_i(S::div_i(a, b), b)))
+    }
+}
+
+/// As [`fmod_i`], for unsigned integers.
+#[inline(always)]
+pub(crate) unsafe fn fmod_u<S: Simd>(a: S::V, b: S::V) -> S::V {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe {
+        let zero = S::splat(0);
+        S::select(S::eq_i(b, zero), zero, S::sub_i(a, S::mul_i(S::div_u(a, b), b)))
+    }
+}
+
+/// What division toward minus infinity leaves; 0 where `b` is 0.
+#[inline(always)]
+pub(crate) unsafe fn rem_i<S: Simd>(a: S::V, b: S::V) -> S::V {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe {
+        let left = fmod_i::<S>(a, b);
+        // All ones where the signs differ; then `b` is what is missing, unless nothing was left.
+        let differ = S::sra::<31>(S::xor(left, b));
+        S::select(S::eq_i(left, S::splat(0)), left, S::add_i(left, S::and(differ, b)))
     }
 }

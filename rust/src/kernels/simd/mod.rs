@@ -13,16 +13,22 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod exp;
 mod generic;
+mod log;
 mod math;
 mod quad;
+mod trigonometry;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx512::Avx512;
+pub(crate) use exp::exp_f;
 pub(crate) use generic::Generic;
-pub(crate) use math::{abs_i, exp_f, f32_to_i32, max_f, min_f, neg_f, neg_i};
+pub(crate) use log::log_f;
+pub(crate) use math::{abs_i, f32_to_i32, f32_to_u32, fmod_i, fmod_u, max_f, min_f, neg_f, neg_i, rem_i};
+pub(crate) use trigonometry::{cos_f, sin_f};
 
 /// One implementation of vectors.
 ///
@@ -49,6 +55,10 @@ pub(crate) trait Simd: Copy {
     /// `v` in the lanes of `part`, `rest` in the others.
     unsafe fn keep(part: Self::Part, v: Self::V, rest: Self::V) -> Self::V;
 
+    /// The number of each lane: 0, 1, 2, ...
+    unsafe fn iota() -> Self::V;
+    /// The entry of a table that the low four bits of each lane name.
+    unsafe fn pick(table: &[f32; 16], index: Self::V) -> Self::V;
     /// `bits` in every lane.
     unsafe fn splat(bits: u32) -> Self::V;
     /// The lowest lane.
@@ -128,7 +138,10 @@ pub(crate) trait Simd: Copy {
     unsafe fn at_most_f(x: Self::V, high: Self::V) -> Self::V;
     /// `x` where it is positive or NaN, +0 elsewhere.
     unsafe fn relu_f(x: Self::V) -> Self::V;
-    /// `x * 2^n`, rounded once; `x` is near 1, `n` integral and within -150..=128, or either is NaN.
+    /// `(m, e)` with `x = m * 2^e` and `m` in [0.75, 1.5), subnormal numbers included. `e` is -inf for zeros and inf for inf,
+    /// with any finite `m`; `m` is NaN for NaN and numbers below 0.
+    unsafe fn split_f(x: Self::V) -> (Self::V, Self::V);
+    /// `x * 2^floor(n)`, rounded once; `x` is within [0.5, 4), `n` a multiple of 1/16 and within -151..=129, or either is NaN.
     unsafe fn scale_f(x: Self::V, n: Self::V) -> Self::V;
     unsafe fn trunc_f(x: Self::V) -> Self::V;
     unsafe fn floor_f(x: Self::V) -> Self::V;
@@ -137,12 +150,22 @@ pub(crate) trait Simd: Copy {
 
     /// `a < b`.
     unsafe fn lt_f(a: Self::V, b: Self::V) -> Self::M;
+    /// `a <= b`.
+    unsafe fn le_f(a: Self::V, b: Self::V) -> Self::M;
     /// `a == b`.
     unsafe fn eq_f(a: Self::V, b: Self::V) -> Self::M;
     /// Whether `a` or `b` is NaN.
     unsafe fn unordered_f(a: Self::V, b: Self::V) -> Self::M;
     /// `a == b` of integers.
     unsafe fn eq_i(a: Self::V, b: Self::V) -> Self::M;
+    /// `a > b` of signed integers.
+    unsafe fn gt_i(a: Self::V, b: Self::V) -> Self::M;
+    /// `a > b` of unsigned integers.
+    unsafe fn gt_u(a: Self::V, b: Self::V) -> Self::M;
+    /// The integer 1 where true, 0 elsewhere.
+    unsafe fn truth(m: Self::M) -> Self::V;
+    /// The integer 0 where true, 1 elsewhere.
+    unsafe fn falsehood(m: Self::M) -> Self::V;
     /// `a` where true, `b` elsewhere.
     unsafe fn select(m: Self::M, a: Self::V, b: Self::V) -> Self::V;
     /// Whether any lane is true.
@@ -159,14 +182,28 @@ pub(crate) trait Simd: Copy {
     unsafe fn mul_i(a: Self::V, b: Self::V) -> Self::V;
     /// Toward zero; 0 where `b` is 0; the one quotient that overflows wraps.
     unsafe fn div_i(a: Self::V, b: Self::V) -> Self::V;
+    /// As `div_i`, for unsigned integers.
+    unsafe fn div_u(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn max_i(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn min_i(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn max_u(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn min_u(a: Self::V, b: Self::V) -> Self::V;
+    /// Logical shift left by each lane of `n`, unsigned: 0 from 32 on.
+    unsafe fn shl_v(a: Self::V, n: Self::V) -> Self::V;
+    /// Logical shift right by each lane of `n`, unsigned: 0 from 32 on.
+    unsafe fn shr_v(a: Self::V, n: Self::V) -> Self::V;
+    /// Arithmetic shift right by each lane of `n`, unsigned: the sign from 32 on.
+    unsafe fn sra_v(a: Self::V, n: Self::V) -> Self::V;
     /// Logical shift left.
     unsafe fn shl<const K: i32>(a: Self::V) -> Self::V;
     /// Arithmetic shift right.
     unsafe fn sra<const K: i32>(a: Self::V) -> Self::V;
     /// Signed integer to binary32, nearest even.
     unsafe fn i32_to_f32(a: Self::V) -> Self::V;
+    /// Unsigned integer to binary32, nearest even.
+    unsafe fn u32_to_f32(a: Self::V) -> Self::V;
+    /// Integral binary32, at least +0, to unsigned integer; `u32::MAX` where it does not fit, anything for NaN.
+    unsafe fn f32_to_u32_raw(a: Self::V) -> Self::V;
     /// Integral binary32 to signed integer; `i32::MIN` where it does not fit and for NaN.
     unsafe fn f32_to_i32_raw(a: Self::V) -> Self::V;
 }

@@ -38,6 +38,7 @@ mod sse2 {
         fn larger_f(a: Quad, b: Quad) -> Quad { _mm_max_ps(a, b) }
         fn smaller_f(a: Quad, b: Quad) -> Quad { _mm_min_ps(a, b) }
         fn lt_f(a: Quad, b: Quad) -> Quad { _mm_cmplt_ps(a, b) }
+        fn le_f(a: Quad, b: Quad) -> Quad { _mm_cmple_ps(a, b) }
         fn eq_f(a: Quad, b: Quad) -> Quad { _mm_cmpeq_ps(a, b) }
         fn unordered_f(a: Quad, b: Quad) -> Quad { _mm_cmpunord_ps(a, b) }
         fn and(a: Quad, b: Quad) -> Quad { _mm_and_ps(a, b) }
@@ -115,6 +116,7 @@ mod arrays {
         fn larger_f(a, b) float => if a > b { a } else { b };
         fn smaller_f(a, b) float => if a < b { a } else { b };
         fn lt_f(a, b) compare => a < b;
+        fn le_f(a, b) compare => a <= b;
         fn eq_f(a, b) compare => a == b;
         fn unordered_f(a, b) compare => a.is_nan() | b.is_nan();
         fn and(a, b) => a & b;
@@ -166,7 +168,7 @@ mod tests {
                 };
             }
             check!(
-                add_f, sub_f, mul_f, div_f, larger_f, smaller_f, lt_f, eq_f, unordered_f, and, or, xor, and_not, add_i, sub_i,
+                add_f, sub_f, mul_f, div_f, larger_f, smaller_f, lt_f, le_f, eq_f, unordered_f, and, or, xor, and_not, add_i, sub_i,
                 eq_i, gt_i;
                 sqrt_f, i32_to_f32, f32_to_i32_raw
             );

@@ -2,6 +2,8 @@
 //! slots exist and have the right type, tensor slots are assigned before they are used, regions fit into tiles, calls
 //! match their kernels. What depends on run-time values (offsets, dynamic extents) is checked by the device as it runs.
 
+#[cfg(test)]
+mod tests;
 mod tile;
 
 use super::signature::ScalarRule;
@@ -194,7 +196,8 @@ impl<'a> Checker<'a> {
             let bytes = u64::from(tile.rows) * u64::from(tile.cols) * tile.dtype.size() as u64;
             rule!(tile.rows > 0 && tile.cols > 0, at, "a tile of {} x {}", tile.rows, tile.cols);
             rule!(bytes <= MAX_TILE_BYTES, at, "a tile of {} x {} exceeds 2 GiB", tile.rows, tile.cols);
-            rule!(tile.dtype.is_dispatchable(), at, "a kernel cannot compute with {}", tile.dtype);
+            // A tile may have a type that no tensor has: UINT64 is what `reinterpret` or `cast` makes.
+            rule!(tile.dtype != DType::F64, at, "a kernel cannot compute with {}", tile.dtype);
         }
         let mut scalars_seen = vec![false; function.scalars.len()];
         for param in &function.params {
@@ -253,6 +256,9 @@ impl<'a> Checker<'a> {
                 self.scalar_slot(at, *var, ScalarType::Int)?;
                 self.ints(at, &[*start, *stop, *step])?;
                 rule!(*step != Operand::Int(0), at, "a loop with step 0");
+                if certainly_runs(*start, *stop, *step) && !leaves_early(body) {
+                    return self.looped(|this| this.block(body));
+                }
                 self.looped(|this| this.optional_block(body).map(drop))
             }
             StmtKind::While { head, cond, body } => {
@@ -429,6 +435,29 @@ impl<'a> Checker<'a> {
     fn ints(&self, at: Loc, operands: &[Operand]) -> Check {
         operands.iter().try_for_each(|&operand| self.operand(at, operand, ScalarType::Int))
     }
+}
+
+/// Whether a loop has at least one round whatever the program is given, so that what it assigns is assigned.
+const fn certainly_runs(start: Operand, stop: Operand, step: Operand) -> bool {
+    match (start, stop, step) {
+        (Operand::Int(start), Operand::Int(stop), Operand::Int(step)) => {
+            if step > 0 {
+                start < stop
+            } else {
+                start > stop
+            }
+        }
+        _ => false,
+    }
+}
+
+/// Whether a `break` or `continue` of the loop around it stands in a body.
+fn leaves_early(body: &[Stmt]) -> bool {
+    body.iter().any(|stmt| match &stmt.kind {
+        StmtKind::Break | StmtKind::Continue => true,
+        StmtKind::If { then, orelse, .. } => leaves_early(then) || leaves_early(orelse),
+        _ => false,
+    })
 }
 
 /// The scalar type that holds an element.

@@ -8,6 +8,7 @@ use crate::program::Direction::{In, InOut, Out};
 use crate::program::Param;
 use crate::worker::{Value, Worker};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A worker and its one program, whose launches do nothing.
 fn worker_for(params: Vec<Param>) -> impl Fn(&[Value<'_>]) -> Result<(), Error> {
@@ -115,11 +116,8 @@ fn scalars_reach_the_device_as_bits_and_a_baked_one_only_needs_the_right_type() 
 }
 
 #[test]
-fn zero_size_unsupported_and_read_only_tensors_are_refused_with_advice() {
+fn unsupported_and_read_only_tensors_are_refused_with_advice() {
     let launch = worker_for(vec![tensor("c", DType::U8, &[Symbol(0)], InOut)]);
-    let (kind, text) = refusal(&launch, &[host(&mut [])]);
-    assert_eq!(kind, ErrorKind::Value);
-    assert!(text.contains("'c'") && text.contains("skip the launch"), "{text}");
     let (kind, text) = refusal(&launch, &[read_only(&[1, 2])]);
     assert_eq!(kind, ErrorKind::Value);
     assert!(text.contains("read-only") && text.contains("a copy"), "{text}");
@@ -132,13 +130,44 @@ fn zero_size_unsupported_and_read_only_tensors_are_refused_with_advice() {
 }
 
 #[test]
+fn an_empty_batch_runs_only_where_a_result_has_elements() {
+    let ran = Arc::new(AtomicU32::new(0));
+    let count = ran.clone();
+    let worker = Fake::new(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    })
+    .open();
+    let params = vec![tensor("a", DType::U8, &[Symbol(0)], In), tensor("c", DType::U8, &[Symbol(1)], Out)];
+    let registration = worker.register(program("mm", params)).unwrap();
+    let launch = |a: &mut [u8], c: &mut [u8]| run(&worker, &registration, &[host(a), host(c)]).unwrap();
+    launch(&mut [1], &mut []);
+    launch(&mut [], &mut []);
+    assert_eq!(ran.load(Ordering::Relaxed), 0);
+    let mut sum = [9];
+    launch(&mut [], &mut sum);
+    assert_eq!((ran.load(Ordering::Relaxed), sum), (1, [0]));
+    let counters = worker.counters();
+    assert_eq!((counters.launches, counters.h2d_bytes, counters.d2h_bytes), (3, 0, 1));
+}
+
+#[test]
+fn a_declared_extent_cannot_be_zero_in_a_launch() {
+    let launch = worker_for(vec![tensor("c", DType::U8, &[Symbol(0), Const(4)], Out)]);
+    let (kind, text) = refusal(&launch, &[host_as(&mut [0; 8], &[2, 0], DType::U8)]);
+    assert_eq!(kind, ErrorKind::Type);
+    assert!(text.contains("Parameter 'c' of 'mm' expects shape (M, 4), got (2, 0). Axis 1 must be 4, not 0"), "{text}");
+}
+
+#[test]
 fn a_view_must_lie_in_its_buffer() {
     let worker = Fake::new(|_| Ok(())).open();
     let registration = worker.register(program("mm", vec![tensor("a", DType::U8, &[Symbol(0)], In)])).unwrap();
     let buffer = worker.allocate(spec(&[10, 10], DType::U8)).unwrap();
-    let view = |length| Value::Resident { buffer: &buffer, shape: shape(&[length]), dtype: DType::U8 };
-    run(&worker, &registration, &[view(100)]).unwrap();
-    let error = run(&worker, &registration, &[view(101)]).unwrap_err();
+    let [whole, longer] = [100, 101].map(|length| shape(&[length]));
+    let view = |shape| Value::Resident { buffer: &buffer, shape, dtype: DType::U8 };
+    run(&worker, &registration, &[view(&whole)]).unwrap();
+    let error = run(&worker, &registration, &[view(&longer)]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Value);
     assert!(
         error.to_string().contains("a view of 101 bytes exceeds the 100-byte backing of UINT8 (10, 10)"),

@@ -49,7 +49,14 @@ impl Fake {
     }
 
     pub fn open_with(self, capacity: u64, poison: bool) -> Arc<Worker> {
-        Worker::open(WorkerConfig { name: Some("w".into()), device: Box::new(self), capacity, poison }).unwrap()
+        Worker::open(WorkerConfig {
+            name: Some("w".into()),
+            device: Box::new(self),
+            capacity,
+            poison,
+            packed_share: 0.5,
+        })
+        .unwrap()
     }
 }
 
@@ -92,11 +99,11 @@ impl Executable for FakeProgram {
         self.scratch
     }
 
-    fn estimated_ns(&self, tensors: &[TensorArg]) -> u64 {
-        tensors.iter().map(bytes).sum()
+    fn estimated_ns(&self) -> u64 {
+        3000
     }
 
-    unsafe fn launch(&self, mut launch: Launch<'_>) -> Result<(), DeviceError> {
+    unsafe fn launch(&mut self, mut launch: Launch<'_>) -> Result<(), DeviceError> {
         (self.body)(&mut launch)
     }
 }

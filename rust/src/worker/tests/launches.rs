@@ -1,12 +1,13 @@
 //! What a launch copies, keeps and leaves behind.
 
 use super::fake::*;
+use crate::device::DeviceError;
 use crate::dtype::DType;
 use crate::program::Dim::{Const, Symbol};
 use crate::program::Direction::{In, InOut, Out};
 #[cfg(not(feature = "trace-off"))]
 use crate::trace;
-use crate::worker::{Counters, Value};
+use crate::worker::{Counters, Value, Worker};
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
 
@@ -160,18 +161,88 @@ fn what_launches_keep_gives_way_to_an_allocation() {
     assert_eq!(c, [3; 16 << 10]);
 }
 
+/// What each launch of a program with tensors `a` and `c` of `M` bytes and a scalar says about the one before.
+fn told(launches: impl FnOnce(&Worker, &dyn Fn(&[Value<'_>]) -> Option<bool>)) {
+    let repeats = Arc::new(Mutex::new(None));
+    let sink = repeats.clone();
+    let worker = Fake::new(move |launch| {
+        *sink.lock().unwrap() = Some(launch.repeats);
+        let fails = launch.scalars[0] == 99;
+        if fails { Err(DeviceError::OutOfMemory("as asked".into())) } else { Ok(()) }
+    })
+    .open();
+    let params = vec![
+        tensor("a", DType::U8, &[Symbol(0)], In),
+        tensor("c", DType::U8, &[Symbol(0)], Out),
+        scalar("n", DType::I32, false),
+    ];
+    let registration = worker.register(program("k", params)).unwrap();
+    launches(&worker, &|args| {
+        let _ = run(&worker, &registration, args);
+        repeats.lock().unwrap().take()
+    });
+}
+
 #[test]
-fn an_estimate_counts_work_and_copies_and_never_waits() {
+fn the_device_is_told_when_extents_and_scalars_are_those_of_the_launch_before() {
+    told(|worker, launch| {
+        let [a, b, c, d] = [10, 10, 10, 20].map(|bytes| upload(worker, &vec![0; bytes]));
+        let n = Value::Int;
+        assert_eq!(launch(&[resident(&a), resident(&c), n(1)]), Some(false), "the first");
+        assert_eq!(launch(&[resident(&a), resident(&c), n(1)]), Some(true));
+        assert_eq!(launch(&[resident(&b), resident(&c), n(1)]), Some(true), "another buffer");
+        assert_eq!(launch(&[resident(&b), resident(&c), n(2)]), Some(false), "another scalar");
+        assert_eq!(launch(&[resident(&b), resident(&c), n(2)]), Some(true));
+        let [ten, twenty] = [10, 20].map(|bytes| shape(&[bytes]));
+        let view = |buffer, shape| Value::Resident { buffer, shape, dtype: DType::U8 };
+        assert_eq!(launch(&[view(&d, &ten), resident(&c), n(2)]), Some(true), "a view of these extents");
+        assert_eq!(launch(&[view(&d, &twenty), host(&mut [0; 20]), n(2)]), Some(false), "other extents");
+        assert_eq!(launch(&[resident(&d), host(&mut [0; 20]), n(2)]), Some(true), "another host tensor");
+        assert_eq!(launch(&[resident(&d), host(&mut [0; 20]), n(99)]), Some(false), "one that fails");
+        assert_eq!(launch(&[resident(&d), host(&mut [0; 20]), n(99)]), Some(true), "the device has seen these");
+    });
+}
+
+#[test]
+fn a_launch_like_the_last_one_is_checked_like_the_first() {
+    told(|worker, launch| {
+        let [a, b, c] = [10, 10, 10].map(|bytes| upload(worker, &vec![0; bytes]));
+        let n = Value::Int;
+        let good = [resident(&a), resident(&c), n(1)];
+        assert_eq!(launch(&good), Some(false));
+        assert_eq!(launch(&good), Some(true));
+        let eleven = shape(&[11]);
+        let foreign = upload(&Fake::adding().open(), &[0; 10]);
+        let wrong = [
+            [resident(&c), resident(&c), n(1)],
+            [resident(&foreign), resident(&c), n(1)],
+            [resident(&a), read_only(&[0; 10]), n(1)],
+            [Value::Resident { buffer: &a, shape: &eleven, dtype: DType::U8 }, resident(&c), n(1)],
+            [Value::Resident { buffer: &a, shape: a.shape(), dtype: DType::I8 }, resident(&c), n(1)],
+            [resident(&a), resident(&c), Value::Float(1.0)],
+            [resident(&a), resident(&c), n(1 << 40)],
+            [n(1), resident(&c), n(1)],
+        ];
+        for args in &wrong {
+            assert_eq!(launch(args), None, "{args:?}");
+            assert_eq!(launch(args), None, "again: {args:?}");
+            assert_eq!(launch(&good), Some(false), "what was refused counts as nothing");
+            assert_eq!(launch(&good), Some(true));
+        }
+        assert_eq!(launch(&good[..2]), None, "too few");
+        assert_eq!(launch(&good), Some(false));
+        worker.free(&a).unwrap();
+        assert_eq!(launch(&good), None, "freed");
+        assert_eq!(launch(&[resident(&b), resident(&c), n(1)]), Some(false));
+    });
+}
+
+#[test]
+fn a_registration_tells_the_estimate_of_the_device() {
     let worker = Fake::adding().open();
-    let registration = worker.register(add(1000)).unwrap();
-    let (mut a, mut b) = (vec![0; 1000], vec![0; 1000]);
-    let out = upload(&worker, &[0; 1000]);
-    let args = [host(&mut a), host(&mut b), resident(&out)];
-    assert_eq!(worker.launch_estimate_ns(&registration, &args), 3000 + 2000 / 10);
-    assert_eq!(worker.launch_estimate_ns(&registration, &args[..2]), 0);
+    assert_eq!(worker.register(add(1000)).unwrap().estimate_ns(), 3000);
     let session = worker.enter("test").unwrap();
-    assert_eq!(worker.launch_estimate_ns(&registration, &args), u64::MAX);
-    assert!(worker.try_enter("test").unwrap().is_none());
+    assert!(worker.try_enter("test").unwrap().is_none(), "nobody waits");
     drop(session);
     assert!(worker.try_enter("test").unwrap().is_some());
 }
@@ -193,6 +264,16 @@ fn a_launch_leaves_the_span_tree_of_the_contract() {
     let spans: Vec<_> = spans.into_iter().filter(|span| span.invocation == mine).collect();
     let expected = "chip.run\n  bind\n    args args=3\n  h2d bytes=100\n    a bytes=100\n  runner_run\n    device_wall [dev]\n  d2h bytes=100\n    c bytes=100\n  validate\n";
     assert_eq!(trace::tree(&spans), expected);
+
+    // What the names say is true: a span lies within the one that its name lies in, and beside its siblings.
+    let parent = |span: &trace::SpanRecord| span.name.text().strip_suffix(span.name.leaf()).unwrap().to_owned();
+    for span in spans.iter().filter(|span| span.name.depth() > 0) {
+        let around = spans.iter().find(|other| format!("{}.", other.name.text()) == parent(span)).unwrap();
+        assert!(around.begin_ns <= span.begin_ns && span.end_ns() <= around.end_ns(), "{around:?} {span:?}");
+        for other in spans.iter().filter(|other| other.name != span.name && parent(other) == parent(span)) {
+            assert!(other.end_ns() <= span.begin_ns || span.end_ns() <= other.begin_ns, "{other:?} {span:?}");
+        }
+    }
 }
 
 proptest! {

@@ -4,7 +4,9 @@ use super::fake::*;
 use crate::arena::BufferState;
 use crate::dtype::DType;
 use crate::error::ErrorKind;
-use crate::worker::{FreeOutcome, Worker, WorkerConfig};
+use crate::program::Dim::Symbol;
+use crate::program::Direction::In;
+use crate::worker::{FreeOutcome, Value, Worker, WorkerConfig};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -12,10 +14,46 @@ use std::time::Duration;
 
 #[test]
 fn a_capacity_of_zero_is_refused() {
-    let config = WorkerConfig { name: None, device: Box::new(Fake::adding()), capacity: 0, poison: false };
+    let config =
+        WorkerConfig { name: None, device: Box::new(Fake::adding()), capacity: 0, poison: false, packed_share: 0.5 };
     let error = Worker::open(config).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Value);
     assert!(error.to_string().contains("RunConfig(device_memory=...)"), "{error}");
+}
+
+#[test]
+fn a_registration_of_another_worker_is_refused_with_both_named() {
+    let (asked, other) = (Fake::adding().open(), Fake::adding().open());
+    let theirs = other.register(add(4)).unwrap();
+    let refused = [
+        run(&asked, &theirs, &[]).unwrap_err(),
+        asked.unregister(&theirs).unwrap_err(),
+        asked.enter("run").unwrap().check(&theirs, &[]).unwrap_err(),
+    ];
+    let text = format!(
+        "the registration of \"add\" belongs to {}, not to {}. Register the program on this worker",
+        other.owner(),
+        asked.owner()
+    );
+    for error in refused {
+        assert_eq!((error.kind(), error.code()), (ErrorKind::Value, "foreign_registration"));
+        assert_eq!(error.to_string(), text);
+    }
+}
+
+#[test]
+fn arguments_are_checked_without_a_launch() {
+    let worker = Fake::new(|_| panic!("nothing is launched")).open();
+    let params = vec![tensor("a", DType::U8, &[Symbol(0)], In), scalar("n", DType::I32, false)];
+    let registration = worker.register(program("mm", params)).unwrap();
+    let mut data = [0; 4];
+    let mut check = |value| worker.enter("run").unwrap().check(&registration, &[host(&mut data), value]);
+    assert_eq!(check(Value::Int(-1)).unwrap(), [u64::MAX]);
+    assert_eq!(check(Value::Bool(true)).unwrap_err().code(), "argument_type");
+    assert_eq!(worker.counters().launches, 0);
+    worker.close().unwrap();
+    let error = worker.enter("run").unwrap().check(&registration, &[]).unwrap_err();
+    assert_eq!(error.code(), "worker_closed");
 }
 
 #[test]

@@ -7,3 +7,4 @@ mod faults;
 mod launches;
 mod life;
 mod memory;
+mod packed;

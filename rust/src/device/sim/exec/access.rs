@@ -2,7 +2,7 @@
 #![allow(unsafe_code)] // copies elements of checked boxes by address
 
 use super::frame::{Frame, View};
-use crate::device::sim::code::BoxSpec;
+use crate::device::sim::code::{BoxSpec, Window};
 use crate::dtype::DType;
 use crate::program::Operand;
 use crate::shape::MAX_RANK;
@@ -89,6 +89,13 @@ impl BoxMem {
         Some(merged.map_or(0, |(stride, _)| stride as isize))
     }
 
+    /// Bytes from row to row of the transpose, if that is a matrix with adjacent columns.
+    pub fn turned(&self, size: usize) -> Option<isize> {
+        let last = self.rank.checked_sub(2)?;
+        let flat = (0..last).all(|axis| self.extents[axis] == 1);
+        (flat && self.strides[last] == size as i64).then(|| self.strides[last + 1] as isize)
+    }
+
     /// Copies the box to dense rows at `dense`, or from there.
     ///
     /// # Safety
@@ -116,6 +123,69 @@ impl BoxMem {
                 }
                 at = at.wrapping_offset(-(self.strides[axis] * index[axis] as i64) as isize);
                 index[axis] = 0;
+            }
+        }
+    }
+}
+
+/// A window of a tile as it lies now: which of its rows and columns the tile has.
+pub(super) struct WindowMem {
+    /// The first element that exists.
+    data: *mut u8,
+    row_stride: usize,
+    extents: [usize; 2],
+    /// Rows and columns of the window that exist.
+    rows: std::ops::Range<usize>,
+    cols: std::ops::Range<usize>,
+}
+
+impl WindowMem {
+    /// The window of `span` elements of `size` bytes.
+    pub fn evaluate(window: &Window, frame: &Frame, span: [u64; 2], size: usize, tiles: *mut u8) -> Self {
+        let tile = &window.tile;
+        // Indices of the window that fall on indices below `limit` of the tile.
+        let existing = |start: i64, extent: u64, limit: u32| {
+            let from = start.saturating_neg().max(0).min(extent as i64);
+            let to = i64::from(limit).saturating_sub(start).clamp(from, extent as i64);
+            from as usize..to as usize
+        };
+        let (row, col) = (frame.int(window.row), frame.int(window.col));
+        let (rows, cols) = (existing(row, span[0], tile.rows), existing(col, span[1], tile.cols));
+        let row_stride = tile.row_stride as usize;
+        let first = match rows.is_empty() || cols.is_empty() {
+            true => 0,
+            false => (row.max(0) as usize) * row_stride + (col.max(0) as usize) * size,
+        };
+        let data = tiles.wrapping_add(tile.home as usize + first);
+        Self { data, row_stride, extents: span.map(|extent| extent as usize), rows, cols }
+    }
+
+    /// The first element, if all exist.
+    pub fn inside(&self) -> Option<*mut u8> {
+        (self.rows == (0..self.extents[0]) && self.cols == (0..self.extents[1])).then_some(self.data)
+    }
+
+    /// Copies what exists to its place in dense rows at `dense`, which are 0 elsewhere, or from there.
+    ///
+    /// # Safety
+    /// `dense` is valid for all elements of the window, whose tile lies in live scratch memory.
+    pub unsafe fn copy_dense(&self, dense: *mut u8, size: usize, to_dense: bool) {
+        let [rows, cols] = self.extents;
+        if to_dense {
+            // SAFETY: the caller vouches for `dense`.
+            unsafe { dense.write_bytes(0, rows * cols * size) };
+        }
+        let bytes = self.cols.len() * size;
+        for (at, row) in self.rows.clone().enumerate() {
+            // SAFETY: the row exists in the tile, and in the dense rows.
+            unsafe {
+                let (tile, packed) =
+                    (self.data.add(at * self.row_stride), dense.add((row * cols + self.cols.start) * size));
+                if to_dense {
+                    std::ptr::copy_nonoverlapping(tile, packed, bytes);
+                } else {
+                    std::ptr::copy_nonoverlapping(packed, tile, bytes);
+                }
             }
         }
     }
@@ -182,6 +252,27 @@ pub(super) unsafe fn write_element(to: *mut u8, dtype: DType, bits: u64) {
             DType::I64 | DType::U64 | DType::F64 => to.cast::<u64>().write_unaligned(bits),
             DType::I8 | DType::U8 => to.write(bits as u8),
             DType::Bool => to.write(u8::from(bits != 0)),
+        }
+    }
+}
+
+/// Writes `count` elements as [`write_element`] does.
+///
+/// # Safety
+/// `to` is valid for `count` elements of type `dtype`, and nobody else uses them.
+pub(super) unsafe fn write_element_all(to: *mut u8, dtype: DType, count: usize, bits: u64) {
+    if count == 0 {
+        return;
+    }
+    let total = count * dtype.size();
+    let mut done = dtype.size();
+    // SAFETY: each copy doubles what is written and stays within `total` bytes.
+    unsafe {
+        write_element(to, dtype, bits);
+        while done < total {
+            let next = done.min(total - done);
+            std::ptr::copy_nonoverlapping(to, to.add(done), next);
+            done += next;
         }
     }
 }

@@ -1,4 +1,5 @@
 //! The variables of a running function.
+#![allow(unsafe_code)] // addresses pass between threads
 
 use crate::device::sim::code::Code;
 use crate::program::{Operand, ViewKind};
@@ -8,6 +9,8 @@ use crate::shape::{MAX_RANK, Shape};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View {
     pub data: *mut u8,
+    /// Which tensor parameter of the launch it lies in; [`View::CREATED`] for memory that the launch created.
+    pub base: u32,
     pub rank: usize,
     pub dims: [u64; MAX_RANK],
     /// Elements from one index to the next along each axis.
@@ -16,9 +19,17 @@ pub(super) struct View {
     pub limits: [u64; MAX_RANK],
 }
 
+// SAFETY: a view is an address and numbers; what is done with the address is up to whoever does it.
+unsafe impl Send for View {}
+// SAFETY: as above.
+unsafe impl Sync for View {}
+
 impl View {
+    pub const CREATED: u32 = u32::MAX;
+
     pub const NONE: Self = Self {
         data: std::ptr::null_mut(),
+        base: Self::CREATED,
         rank: 0,
         dims: [0; MAX_RANK],
         strides: [0; MAX_RANK],
@@ -26,16 +37,17 @@ impl View {
     };
 
     /// The whole of a row-major tensor.
-    pub fn whole(data: *mut u8, shape: &Shape) -> Self {
+    pub fn whole(data: *mut u8, base: u32, shape: &Shape) -> Self {
         let mut view = Self::NONE;
-        view.set_whole(data, shape);
+        view.set_whole(data, base, shape);
         view
     }
 
     /// As [`View::whole`], in place. Axes beyond the rank keep what they had: a view is 200 bytes, and writing all of them for
     /// each argument was a tenth of a small launch.
-    pub fn set_whole(&mut self, data: *mut u8, shape: &Shape) {
+    pub fn set_whole(&mut self, data: *mut u8, base: u32, shape: &Shape) {
         self.data = data;
+        self.base = base;
         self.rank = shape.dims().len();
         let mut stride = 1;
         for (axis, &dim) in shape.dims().iter().enumerate().rev() {
@@ -49,6 +61,7 @@ impl View {
     /// Becomes a copy of `other`, as far as its rank goes.
     pub fn set(&mut self, other: &View) {
         self.data = other.data;
+        self.base = other.base;
         self.rank = other.rank;
         for axis in 0..other.rank {
             self.dims[axis] = other.dims[axis];
@@ -104,7 +117,8 @@ impl View {
             // arithmetic within the tensor.
             distance += offset.min(self.limits[axis] as i64) * self.strides[axis];
         }
-        let mut view = Self { data: self.data.wrapping_offset((distance * size as i64) as isize), ..Self::NONE };
+        let data = self.data.wrapping_offset((distance * size as i64) as isize);
+        let mut view = Self { data, base: self.base, ..Self::NONE };
         view.rank = keep.len();
         for (to, &from) in keep.iter().enumerate() {
             let from = from as usize;
@@ -135,11 +149,12 @@ impl View {
                 "reshape of a tensor view that is not contiguous; reshape the whole tensor, or copy the view".into()
             );
         }
-        Ok(Self::whole(self.data, &shape))
+        Ok(Self::whole(self.data, self.base, &shape))
     }
 }
 
-/// Scalars and tensor views of one function; made once and used by every launch.
+/// Scalars and tensor views of one function; made once and used by every launch. The default is an empty place.
+#[derive(Default)]
 pub(super) struct Frame {
     pub scalars: Vec<u64>,
     pub tensors: Vec<View>,

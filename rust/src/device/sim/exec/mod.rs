@@ -1,70 +1,85 @@
-//! Runs lowered programs: a loop over flat instructions that looks nothing up and allocates nothing.
-#![allow(unsafe_code)] // reads and writes single elements of checked tensors
+//! Runs lowered programs.
+//!
+//! ```text
+//! entry ── tasks ──► wave ── blocks that touch nothing of each other ──► cores ── steps ──► kernels
+//! ```
+#![allow(unsafe_code)] // the device contract passes addresses
 
 mod access;
+mod block;
+mod coverage;
+mod entry;
 mod frame;
+mod grid;
+mod interpret;
+mod pace;
+mod packed;
 mod poll;
+mod probe;
+mod replay;
 mod scalar;
 mod step;
+mod wave;
 
-use super::code::{Code, Inst, Param, Source, Step};
+use super::code::{Code, Param};
 use super::lower::Lowered;
 use super::pool::CorePool;
-use crate::device::{DeviceError, Launch, TensorArg};
-use crate::dtype::DType;
-use crate::kernels::chain::MemArg;
-use crate::program::{LaunchArg, Loc, Operand};
-use crate::shape::Shape;
+use crate::device::{DeviceError, Launch, Packable, TensorArg};
+use crate::program::Loc;
 use crate::trace::{self, Name, Record, Track, names};
-use access::{element, read_element, write_element};
-use frame::{Frame, View};
+use entry::Entry;
+pub(super) use entry::Waits;
+use frame::Frame;
+use interpret::{Context, Core, Lane};
+pub(super) use pace::Pace;
+use packed::Packed;
 use poll::Poller;
+use replay::Replay;
+use wave::Wave;
 
-/// Picoseconds of estimated work between two looks at the clock.
-const BUDGET_PS: i64 = 5_000_000_000;
-/// Estimated picoseconds of one round of a loop without work.
-const ROUND_PS: i64 = 10_000;
+/// Stands for the number of a kernel.
+const ENTRY: u32 = u32::MAX;
 
 /// What launches of one executable use again and again.
 pub(super) struct State {
     entry: Frame,
-    kernels: Vec<Frame>,
-    buffers: Buffers,
+    lanes: Vec<Lane>,
+    wave: Wave,
+    paces: Vec<Pace>,
+    packed: Vec<Packed>,
+    replay: Replay,
 }
-
-/// Operand lists, sized at registration, and dense copies of boxes that are no matrices.
-struct Buffers {
-    mems: Vec<MemArg>,
-    scalars: Vec<u32>,
-    bounce: Vec<Vec<u64>>,
-    cores: Vec<CoreBuffers>,
-}
-
-/// What one core needs for a part of a step.
-struct CoreBuffers {
-    mems: Vec<MemArg>,
-    scratch: *mut u8,
-}
-
-// SAFETY: the addresses in a state are of the launch that runs, and one launch runs at a time.
-unsafe impl Send for State {}
 
 impl State {
-    pub fn new(lowered: &Lowered, cores: usize) -> Self {
+    /// For `cores` cores, of which `task_cores` run tasks. `paces` are of the kernels; with a `seed`, tasks that wait
+    /// together run in a random order.
+    pub fn new(lowered: &Lowered, cores: usize, task_cores: usize, paces: Vec<Pace>, seed: Option<u64>) -> Self {
         let codes = || lowered.kernels.iter();
         let most_mems = codes().map(|code| code.max_mems).max().unwrap_or(0);
         let most_scalars = codes().map(|code| code.max_scalars).max().unwrap_or(0);
-        let core = || CoreBuffers { mems: Vec::with_capacity(most_mems), scratch: std::ptr::null_mut() };
+        let lane = |core: usize| Lane {
+            frames: if core < task_cores { codes().map(Frame::new).collect() } else { Vec::new() },
+            mems: Vec::with_capacity(most_mems),
+            part_mems: Vec::with_capacity(most_mems),
+            scalars: Vec::with_capacity(most_scalars),
+            bounce: Vec::new(),
+            bounced: Vec::new(),
+            tiles: std::ptr::null_mut(),
+            scratch: std::ptr::null_mut(),
+        };
         Self {
             entry: Frame::new(&lowered.entry),
-            kernels: codes().map(Frame::new).collect(),
-            buffers: Buffers {
-                mems: Vec::with_capacity(most_mems),
-                scalars: Vec::with_capacity(most_scalars),
-                bounce: Vec::new(),
-                cores: (0..cores).map(|_| core()).collect(),
-            },
+            lanes: (0..cores).map(lane).collect(),
+            wave: Wave::new(seed),
+            paces,
+            packed: Vec::new(),
+            replay: Replay::new(lowered),
         }
+    }
+
+    /// See [`crate::device::Executable::overwrites`].
+    pub fn overwrites(&self, tensor: usize) -> bool {
+        self.replay.overwrites(tensor)
     }
 }
 
@@ -72,7 +87,22 @@ impl State {
 enum Stop {
     Interrupted,
     Fault(Loc, String),
+    /// A fault whose place the caller adds.
+    Message(String),
     Device(DeviceError),
+    /// Of a look ahead: depends on a task that has not run yet.
+    Pending,
+    /// Of a look ahead: depends on what the task itself computes.
+    Blind,
+}
+
+impl Stop {
+    fn at(self, at: Loc) -> Self {
+        match self {
+            Stop::Message(message) => Stop::Fault(at, message),
+            other => other,
+        }
+    }
 }
 
 /// Why memory could not be created.
@@ -96,50 +126,78 @@ impl Refusal {
     }
 }
 
-/// How scratch memory is cut: tiles first, then one piece for the steps of each core.
+/// How scratch memory is cut: tiles for each core that runs tasks, then a piece for the steps of each core.
 #[derive(Clone, Copy)]
 pub(super) struct ScratchPlan {
     pub tiles: u64,
+    pub task_cores: usize,
     pub per_core: u64,
+    pub cores: usize,
+}
+
+impl ScratchPlan {
+    pub fn bytes(&self) -> u64 {
+        self.tiles * self.task_cores as u64 + self.per_core * self.cores as u64
+    }
+}
+
+/// What stays the same from launch to launch.
+pub(super) struct Prepared<'a> {
+    pub lowered: &'a Lowered,
+    pub packable: &'a [Packable],
+    pub plan: ScratchPlan,
+    pub pool: &'a CorePool,
+    pub waits: Waits,
+    /// For messages.
+    pub files: &'a [String],
+    pub name: &'a str,
 }
 
 /// Runs `launch` once.
 ///
 /// # Safety
-/// As for [`crate::device::Executable::launch`]; `scratch` is laid out by `plan`.
-pub(super) unsafe fn launch(
-    lowered: &Lowered,
-    state: &mut State,
-    plan: ScratchPlan,
-    pool: &CorePool,
-    launch: Launch<'_>,
-    files: &[String],
-    name: &str,
-) -> Result<(), DeviceError> {
-    let State { entry: frame, kernels, buffers } = state;
-    for (core, own) in buffers.cores.iter_mut().enumerate() {
-        own.scratch = launch.scratch.wrapping_add((plan.tiles + plan.per_core * core as u64) as usize);
+/// As for [`crate::device::Executable::launch`]; `scratch` is laid out by `prepared.plan`.
+pub(super) unsafe fn launch(prepared: &Prepared<'_>, state: &mut State, launch: Launch<'_>) -> Result<(), DeviceError> {
+    let &Prepared { lowered, packable, plan, pool, waits, files, name } = prepared;
+    let State { entry: frame, lanes, wave, paces, packed, replay } = state;
+    Packed::list(packed, packable, launch.tensors, launch.packed);
+    for (core, lane) in lanes.iter_mut().enumerate() {
+        lane.tiles = launch.scratch.wrapping_add(plan.tiles as usize * core.min(plan.task_cores - 1));
+        let steps = plan.tiles * plan.task_cores as u64 + plan.per_core * core as u64;
+        lane.scratch = launch.scratch.wrapping_add(steps as usize);
     }
-    bind(&lowered.entry, frame, launch.tensors, launch.scalars);
+    wave.reset();
+    let again = launch.repeats && replay.is_complete();
+    let record = !again && replay.begin(launch.repeats);
     let poller = Poller::new(launch.poll);
     let traced = launch.invocation != 0 && trace::is_enabled();
     let begin = if traced { trace::now() } else { 0 };
-    let run = &mut Run {
+    let context = Context {
         lowered,
-        kernels,
-        buffers,
         pool,
         poller: &poller,
-        tiles: launch.scratch,
-        workspace: launch.workspace,
-        budget: BUDGET_PS,
+        paces,
+        packed,
+        tensors: launch.tensors,
+        lanes: lanes.as_mut_ptr(),
         invocation: if traced { launch.invocation } else { 0 },
-        tasks: None,
     };
-    let result = run.entry(frame);
+    let core = &mut Core::new(&context, 0, true);
+    let host = &mut Entry { workspace: launch.workspace, wave, waits };
+    let result = if again {
+        host.again(core, replay)
+    } else {
+        bind(&lowered.entry, frame, launch.tensors, launch.scalars);
+        core.recording = record.then_some(replay);
+        let result = core.code(ENTRY, &lowered.entry, frame, host).and_then(|()| host.wave.run(core));
+        if let (Ok(()), Some(replay)) = (&result, core.recording.take()) {
+            replay.complete(lowered, launch.tensors);
+        }
+        result
+    };
     if traced {
         span(names::ORCH, Track::DEVICE, launch.invocation, begin, trace::now(), 0);
-        if let Some((first, last)) = run.tasks {
+        if let Some((first, last)) = host.wave.tasks {
             span(names::SCHED, Track::DEVICE, launch.invocation, first, last, 0);
         }
     }
@@ -152,6 +210,7 @@ pub(super) unsafe fn launch(
             message,
         },
         Stop::Device(error) => error,
+        Stop::Message(_) | Stop::Pending | Stop::Blind => unreachable!("placed by the core, or within a look ahead"),
     })
 }
 
@@ -162,219 +221,16 @@ fn span(name: Name, track: Track, invocation: u32, begin: u64, end: u64, arg: u6
 fn bind(code: &Code, frame: &mut Frame, tensors: &[TensorArg], scalars: &[u64]) {
     // A scalar that is read before it is assigned is 0, not what the last launch left.
     frame.scalars.fill(0);
-    let (mut tensors, mut scalars) = (tensors.iter(), scalars.iter());
+    let (mut tensors, mut scalars) = ((0..).zip(tensors), scalars.iter());
     for param in &code.params {
         match *param {
             Param::Tensor(slot) => {
-                let arg = tensors.next().expect("the caller passes every tensor");
-                frame.tensors[slot as usize].set_whole(arg.data, &arg.shape);
+                let (base, arg) = tensors.next().expect("the caller passes every tensor");
+                frame.tensors[slot as usize].set_whole(arg.data, base, &arg.shape);
             }
             Param::Scalar(slot) => {
                 frame.scalars[slot as usize] = *scalars.next().expect("the caller passes every scalar");
             }
         }
-    }
-}
-
-/// A launch that runs.
-struct Run<'a> {
-    lowered: &'a Lowered,
-    kernels: &'a mut [Frame],
-    buffers: &'a mut Buffers,
-    pool: &'a CorePool,
-    poller: &'a Poller<'a>,
-    tiles: *mut u8,
-    workspace: &'a mut dyn crate::device::Workspace,
-    /// Estimated work until the next look at the clock.
-    budget: i64,
-    /// Number of the launch where its spans are recorded, else 0.
-    invocation: u32,
-    /// Begin of the first task and end of the last, in ticks.
-    tasks: Option<(u64, u64)>,
-}
-
-impl Run<'_> {
-    fn entry(&mut self, frame: &mut Frame) -> Result<(), Stop> {
-        let lowered = self.lowered;
-        self.code(&lowered.entry, frame)
-    }
-
-    fn code(&mut self, code: &Code, frame: &mut Frame) -> Result<(), Stop> {
-        let mut pc = 0;
-        while let Some(inst) = code.insts.get(pc) {
-            pc += 1;
-            match inst {
-                Inst::Step(step) => {
-                    let result = match &code.steps[*step as usize] {
-                        Step::Chain(chain) => self.chain(chain, frame),
-                        Step::MatMul(product) => self.matmul(product, frame),
-                    };
-                    result.map_err(|message| Stop::Fault(code.at[pc - 1], message))?;
-                    self.look_around()?;
-                }
-                Inst::Scalar { dst, op, kind, args } => {
-                    let (a, b) = (frame.bits(args[0]), frame.bits(args[1]));
-                    frame.scalars[*dst as usize] = scalar::apply(*op, *kind, a, b, frame.block);
-                }
-                Inst::LoopTest { count, var, stop, step, exit } => {
-                    let (at, stop, step) = (frame.scalars[*count as usize], frame.int(*stop), frame.int(*step));
-                    if step == 0 {
-                        return Err(Stop::Fault(code.at[pc - 1], "a loop with step 0; use a step of 1 or more".into()));
-                    }
-                    let goes_on = if step > 0 { (at as i64) < stop } else { (at as i64) > stop };
-                    if goes_on {
-                        frame.scalars[*var as usize] = at;
-                    } else {
-                        pc = *exit as usize;
-                    }
-                }
-                Inst::LoopNext { count, step, head, exit } => {
-                    self.budget -= ROUND_PS;
-                    self.look_around()?;
-                    let next = (frame.scalars[*count as usize] as i64).checked_add(frame.int(*step));
-                    pc = next.map_or(*exit, |_| *head) as usize;
-                    frame.scalars[*count as usize] = next.unwrap_or(0) as u64;
-                }
-                Inst::Jump(target) => {
-                    self.budget -= ROUND_PS;
-                    self.look_around()?;
-                    pc = *target as usize;
-                }
-                Inst::JumpUnless { cond, target } => {
-                    if frame.bits(*cond) == 0 {
-                        pc = *target as usize;
-                    }
-                }
-                Inst::Launch { kernel, args, blocks } => self.kernel(*kernel, args, *blocks, frame)?,
-                Inst::Create { dst, dims, fill } => {
-                    let dtype = code.tensors[*dst as usize];
-                    let created = self.create(dtype, dims, *fill, frame);
-                    frame.tensors[*dst as usize] = created.map_err(|refusal| refusal.at(code.at[pc - 1]))?;
-                }
-                other => {
-                    self.memory(other, code, frame).map_err(|message| Stop::Fault(code.at[pc - 1], message))?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Asks whether to go on, if enough work was done since the last time.
-    fn look_around(&mut self) -> Result<(), Stop> {
-        if self.budget >= 0 && !self.poller.stopped() {
-            return Ok(());
-        }
-        self.budget = BUDGET_PS;
-        if self.poller.poll() { Err(Stop::Interrupted) } else { Ok(()) }
-    }
-
-    /// Instructions on views and elements.
-    fn memory(&mut self, inst: &Inst, code: &Code, frame: &mut Frame) -> Result<(), String> {
-        match inst {
-            Inst::Dim { dst, tensor, axis } => {
-                frame.scalars[*dst as usize] = frame.tensors[*tensor as usize].dims[*axis as usize];
-            }
-            Inst::Read { dst, src, index } => {
-                let (from, dtype) = self.element(*src, index, code, frame);
-                // SAFETY: the address is an element of a live tensor or tile.
-                let bits = from.map_or(0, |from| unsafe { read_element(from, dtype) });
-                frame.scalars[*dst as usize] = bits;
-            }
-            Inst::Write { dst, index, value } => {
-                let (to, dtype) = self.element(*dst, index, code, frame);
-                let Some(to) = to else {
-                    let index: Vec<i64> = index.iter().map(|&at| frame.int(at)).collect();
-                    return Err(format!("write of element {index:?} outside the tensor"));
-                };
-                // SAFETY: the address is an element of a live tensor or tile; one task runs at a time.
-                unsafe { write_element(to, dtype, frame.bits(*value)) };
-            }
-            Inst::View { dst, src, kind } => {
-                let source = frame.tensors[*src as usize];
-                let size = code.tensors[*src as usize].size();
-                frame.tensors[*dst as usize] = source.derive(kind, size, |operand| frame.int(operand))?;
-            }
-            _ => unreachable!("handled by the caller"),
-        }
-        Ok(())
-    }
-
-    fn element(&self, place: Source, index: &[Operand], code: &Code, frame: &Frame) -> (Option<*mut u8>, DType) {
-        match place {
-            Source::Tensor(slot) => {
-                let dtype = code.tensors[slot as usize];
-                (element(&frame.tensors[slot as usize], index, frame, dtype.size()), dtype)
-            }
-            Source::Tile(tile, dtype) => {
-                let (row, col) = (frame.int(index[0]), frame.int(index[1]));
-                let inside = (0..i64::from(tile.rows)).contains(&row) && (0..i64::from(tile.cols)).contains(&col);
-                let at = || tile.home as i64 + row * i64::from(tile.row_stride) + col * dtype.size() as i64;
-                (inside.then(|| self.tiles.wrapping_add(at() as usize)), dtype)
-            }
-        }
-    }
-
-    fn create(&mut self, dtype: DType, dims: &[Operand], fill: Option<f64>, frame: &Frame) -> Result<View, Refusal> {
-        let mut extents = [0u64; crate::shape::MAX_RANK];
-        for (to, &dim) in extents.iter_mut().zip(dims) {
-            let dim = frame.int(dim);
-            *to = u64::try_from(dim)
-                .ok()
-                .filter(|&dim| dim > 0)
-                .ok_or_else(|| format!("create_tensor with an extent of {dim}; every extent must be at least 1"))?;
-        }
-        let shape = Shape::new(&extents[..dims.len()]).expect("verified: the rank is bounded");
-        let bytes = shape.elements().and_then(|elements| elements.checked_mul(dtype.size() as u64));
-        let bytes = bytes
-            .filter(|&bytes| bytes <= i64::MAX as u64)
-            .ok_or_else(|| format!("create_tensor of {shape} exceeds the address space"))?;
-        let data = self.workspace.reserve(bytes).map_err(Refusal::Device)?;
-        if let Some(value) = fill {
-            let bits = if dtype.is_float() { u64::from((value as f32).to_bits()) } else { value as i64 as u64 };
-            for at in 0..(bytes as usize / dtype.size()) {
-                // SAFETY: the workspace gave `bytes` bytes.
-                unsafe { write_element(data.add(at * dtype.size()), dtype, bits) };
-            }
-        }
-        Ok(View::whole(data, &shape))
-    }
-
-    /// Runs the blocks of one task in order.
-    fn kernel(&mut self, kernel: u32, args: &[LaunchArg], blocks: Operand, caller: &Frame) -> Result<(), Stop> {
-        let lowered = self.lowered;
-        let code = &lowered.kernels[kernel as usize];
-        let blocks = caller.int(blocks).max(0) as u64;
-        let mut frame = std::mem::replace(
-            &mut self.kernels[kernel as usize],
-            Frame { scalars: Vec::new(), tensors: Vec::new(), block: [0, 1] },
-        );
-        let mut result = Ok(());
-        let begin = if self.invocation == 0 { 0 } else { trace::now() };
-        for block in 0..blocks {
-            frame.scalars.fill(0);
-            for (param, arg) in code.params.iter().zip(args) {
-                match (*param, *arg) {
-                    (Param::Tensor(slot), LaunchArg::Tensor(from)) => {
-                        frame.tensors[slot as usize].set(&caller.tensors[from as usize]);
-                    }
-                    (Param::Scalar(slot), LaunchArg::Scalar(value)) => {
-                        frame.scalars[slot as usize] = caller.bits(value);
-                    }
-                    _ => unreachable!("verified: arguments match parameters"),
-                }
-            }
-            frame.block = [block, blocks];
-            result = self.code(code, &mut frame);
-            if result.is_err() {
-                break;
-            }
-        }
-        self.kernels[kernel as usize] = frame;
-        if self.invocation != 0 {
-            let end = trace::now();
-            self.tasks = Some((self.tasks.map_or(begin, |(first, _)| first), end));
-            span(names::TASK, Track::core(0), self.invocation, begin, end, kernel.into());
-        }
-        result
     }
 }

@@ -11,6 +11,7 @@ const INTERVAL_NS: u64 = 20_000_000;
 /// Asks, remembers, and tells the cores.
 pub(super) struct Poller<'a> {
     ask: UnsafeCell<&'a mut dyn FnMut() -> bool>,
+    /// When it was asked last, or first could have been; 0 before.
     last: Cell<u64>,
     stop: AtomicBool,
 }
@@ -20,8 +21,9 @@ pub(super) struct Poller<'a> {
 unsafe impl Sync for Poller<'_> {}
 
 impl<'a> Poller<'a> {
+    /// Reads no clock: that would be a tenth of a small launch. Time counts from the first [`Poller::poll`].
     pub fn new(ask: &'a mut dyn FnMut() -> bool) -> Self {
-        Self { ask: UnsafeCell::new(ask), last: Cell::new(now()), stop: AtomicBool::new(false) }
+        Self { ask: UnsafeCell::new(ask), last: Cell::new(0), stop: AtomicBool::new(false) }
     }
 
     /// Whether the launch must stop.
@@ -35,6 +37,9 @@ impl<'a> Poller<'a> {
             return true;
         }
         let now = now();
+        if self.last.get() == 0 {
+            self.last.set(now);
+        }
         if ticks_to_ns(now.saturating_sub(self.last.get())) < INTERVAL_NS {
             return false;
         }

@@ -1,6 +1,6 @@
 //! Collects the instructions of one function and lays out the scratch memory of its tiles.
 
-use crate::device::sim::code::{Inst, Mem, Source, Step, TileMem};
+use crate::device::sim::code::{BlockMem, Inst, Mem, Source, Step, TileMem, Window};
 use crate::program::{Function, Loc, TileSlot};
 
 /// A piece of scratch memory that will get an offset. The first homes are those of the tile slots.
@@ -30,14 +30,14 @@ impl Emitter {
 
     /// The memory of a tile slot.
     pub fn slot_home(slot: u32, tile: &TileSlot) -> TileMem {
-        TileMem { home: slot.into(), rows: tile.rows, cols: tile.cols, row_stride: row_stride(tile) }
+        TileMem { home: slot.into(), start: 0, rows: tile.rows, cols: tile.cols, row_stride: row_stride(tile) }
     }
 
     /// Fresh memory for a value that does not leave its run of statements.
     pub fn new_home(&mut self, tile: &TileSlot) -> TileMem {
         self.homes.push(Home { bytes: bytes_of(tile), span: None, carried: false });
-        let home = (self.homes.len() - 1) as u64;
-        TileMem { home, rows: tile.rows, cols: tile.cols, row_stride: row_stride(tile) }
+        let home = self.homes.len() - 1;
+        Self::slot_home(home as u32, tile)
     }
 
     pub fn push(&mut self, inst: Inst, at: Loc) -> usize {
@@ -53,7 +53,7 @@ impl Emitter {
     pub fn push_step(&mut self, mut step: Step, at: Loc) {
         let pos = self.insts.len();
         for_each_mem(&mut step, |mem| {
-            if let Mem::Tile(tile) = mem {
+            if let Mem::Tile(tile) | Mem::Window(Window { tile, .. }) = mem {
                 touch(&mut self.homes, tile, pos);
             }
         });
@@ -92,7 +92,7 @@ impl Emitter {
             offsets[home] = offset;
             total = total.max(offset + bytes);
         }
-        let assign = |tile: &mut TileMem| tile.home = offsets[tile.home as usize];
+        let assign = |tile: &mut TileMem| tile.home = offsets[tile.home as usize] + std::mem::take(&mut tile.start);
         for inst in &mut self.insts {
             if let Inst::Read { src: Source::Tile(tile, _), .. } | Inst::Write { dst: Source::Tile(tile, _), .. } = inst
             {
@@ -101,7 +101,7 @@ impl Emitter {
         }
         for step in &mut self.steps {
             for_each_mem(step, |mem| {
-                if let Mem::Tile(tile) = mem {
+                if let Mem::Tile(tile) | Mem::Window(Window { tile, .. }) = mem {
                     assign(tile);
                 }
             });
@@ -137,6 +137,13 @@ fn for_each_mem(step: &mut Step, mut visit: impl FnMut(&mut Mem)) {
         Step::MatMul(product) => {
             let operands = [&mut product.a, &mut product.b, &mut product.c];
             operands.into_iter().chain(product.acc.as_mut()).for_each(|mem| visit(&mut mem.mem));
+        }
+        Step::Block(block) => {
+            for mem in &mut block.mems {
+                if let BlockMem::Mem { mem, .. } = mem {
+                    visit(&mut mem.mem);
+                }
+            }
         }
     }
 }

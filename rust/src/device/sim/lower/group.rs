@@ -19,28 +19,30 @@ pub(super) struct Group {
     positions: HashSet<usize>,
     rows: Option<Operand>,
     cols: Option<Operand>,
+    /// Whether a member needs its row: without full members it would be one long row.
+    by_row: bool,
     /// Tensors that members store to.
     pub stores: Vec<u32>,
 }
 
-/// The columns of the row that a value works on; `None` for a value with one element per row.
-fn width(node: &Node) -> Option<Operand> {
+/// The columns of the row that a member works on, and how many it has physically; `None` for one element per row.
+fn width(nodes: &[Node], node: &Node) -> Option<(Operand, u32)> {
+    let columns = columns(nodes, node);
+    let cols = node.work()[1];
     match node.op {
-        NodeOp::RowReduce(_) => node.scalar,
-        _ if node.cols == 1 => None,
-        _ => Some(node.region[1]),
+        NodeOp::RowReduce(_) => node.scalar().map(|cols| (cols, nodes[node.inputs[0]].cols)),
+        // Whether anything at all is written depends on a scalar that may be 0.
+        NodeOp::Store(_) | NodeOp::Insert if cols != Operand::Int(1) => Some((cols, columns)),
+        _ if columns == 1 => None,
+        _ => Some((cols, columns)),
     }
 }
 
-impl Node {
-    /// Whether the value, or where it is loaded from or stored to, depends on a scalar slot.
-    pub fn uses_scalar(&self, slot: u32) -> bool {
-        let var = Operand::Var(slot);
-        let boxed = match &self.op {
-            NodeOp::Load(spec) | NodeOp::Store(spec) => spec.offsets.contains(&var) || spec.extents.contains(&var),
-            _ => false,
-        };
-        boxed || self.scalar == Some(var) || self.region.contains(&var)
+/// The physical columns of what a member works on.
+fn columns(nodes: &[Node], node: &Node) -> u32 {
+    match node.op {
+        NodeOp::Insert => nodes[node.inputs[1]].cols,
+        _ => node.cols,
     }
 }
 
@@ -51,6 +53,10 @@ impl Group {
 
     pub fn contains(&self, id: NodeId) -> bool {
         self.known.contains(&id)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = NodeId> {
+        self.nodes.iter().copied()
     }
 
     /// Whether the item at this position is a member.
@@ -64,21 +70,28 @@ impl Group {
         if self.is_empty() {
             return true;
         }
-        let width = width(node);
+        let width = width(nodes, node).map(|(cols, _)| cols);
         let fits = self.nodes.len() < MAX_MEMBERS
-            && self.rows == Some(node.region[0])
+            && self.rows == Some(node.work()[0])
             && (width.is_none() || self.cols.is_none() || width == self.cols);
         // A member that would have to broadcast along rows must be finished before.
-        let broadcasts =
-            node.inputs.iter().any(|&input| self.contains(input) && nodes[input].rows == 1 && node.rows > 1);
+        let broadcasts = !matches!(node.op, NodeOp::Insert)
+            && node.inputs.iter().any(|&input| self.contains(input) && nodes[input].rows == 1 && node.rows > 1);
+        // What was inserted is in memory only when the chain has run.
+        let reads_insertion = node.inputs.iter().enumerate().any(|(at, &input)| {
+            let is_target = matches!(node.op, NodeOp::Insert) && at == 0;
+            !is_target && self.contains(input) && matches!(nodes[input].op, NodeOp::Insert)
+        });
         // Reductions of a narrow tile and columns of the same group would be taken for each other.
         let reduces_column = matches!(node.op, NodeOp::RowReduce(_)) && nodes[node.inputs[0]].cols == 1;
         // The chain goes row by row, so a store may share memory with an earlier access only box for box.
         let in_order = match &node.op {
             NodeOp::Store(spec) => {
-                let apart = |other: &BoxSpec| !alias.may(other.tensor, spec.tensor) || other == spec;
+                let apart =
+                    |other: &BoxSpec| !alias.may(other.tensor, spec.tensor) || other == spec || disjoint(other, spec);
                 self.nodes.iter().all(|&member| {
-                    let stored = matches!(&nodes[member].op, NodeOp::Store(other) if !apart(other));
+                    let family = node.family != 0 && nodes[member].family == node.family;
+                    let stored = !family && matches!(&nodes[member].op, NodeOp::Store(other) if !apart(other));
                     let loaded = nodes[member]
                         .inputs
                         .iter()
@@ -88,7 +101,7 @@ impl Group {
             }
             _ => true,
         };
-        fits && !broadcasts && !reduces_column && in_order
+        fits && !broadcasts && !reads_insertion && !reduces_column && in_order
     }
 
     pub fn add(&mut self, nodes: &[Node], id: NodeId) {
@@ -96,8 +109,9 @@ impl Group {
         self.nodes.push(id);
         self.known.insert(id);
         self.positions.insert(node.pos);
-        self.rows = Some(node.region[0]);
-        self.cols = self.cols.or(width(node));
+        self.rows = Some(node.work()[0]);
+        self.cols = self.cols.or(width(nodes, node).map(|(cols, _)| cols));
+        self.by_row |= matches!(node.op, NodeOp::Index(0));
         if let NodeOp::Store(spec) = &node.op {
             self.stores.push(spec.tensor);
         }
@@ -110,12 +124,12 @@ impl Group {
 
     /// What the region must not exceed.
     pub fn bound(&self, nodes: &[Node]) -> [u32; 2] {
-        let rows = self.nodes.iter().map(|&id| nodes[id].rows).min().unwrap_or(0);
-        let cols = self.nodes.iter().filter_map(|&id| match nodes[id].op {
-            NodeOp::RowReduce(_) => Some(nodes[nodes[id].inputs[0]].cols),
-            _ => (nodes[id].cols > 1).then_some(nodes[id].cols),
-        });
-        [rows, cols.min().unwrap_or(1)]
+        let rows = |id: NodeId| match nodes[id].op {
+            NodeOp::Insert => nodes[nodes[id].inputs[1]].rows,
+            _ => nodes[id].rows,
+        };
+        let cols = self.nodes.iter().filter_map(|&id| width(nodes, &nodes[id]).map(|(_, columns)| columns));
+        [self.nodes.iter().map(|&id| rows(id)).min().unwrap_or(0), cols.min().unwrap_or(1)]
     }
 
     pub fn at(&self, nodes: &[Node]) -> Loc {
@@ -128,20 +142,24 @@ impl Group {
         for &id in &self.nodes {
             let node = &nodes[id];
             // Without a full member there is no pass over columns, and whole columns are faster as one long row.
-            let column = self.cols.is_some() && node.cols == 1;
+            let reduces = matches!(node.op, NodeOp::RowReduce(_));
+            let column = (self.cols.is_some() || self.by_row) && (reduces || width(nodes, node).is_none());
             let phase_of = |input: &NodeId| members.iter().find(|member| member.node == *input).map(|m| m.phase);
-            let ready = node.inputs.iter().filter_map(phase_of).max().unwrap_or(0);
+            let read = if matches!(node.op, NodeOp::Insert) { &node.inputs[1..] } else { &node.inputs[..] };
+            let ready = read.iter().filter_map(phase_of).max().unwrap_or(0);
+            // What is written in place waits for every pass that reads there.
+            let after = |reads: &dyn Fn(&Node) -> bool| {
+                let loads = members.iter().filter(|member| {
+                    nodes[member.node].inputs.iter().any(|&input| !self.contains(input) && reads(&nodes[input]))
+                });
+                loads.map(|member| member.phase).max().unwrap_or(0).max(ready)
+            };
             let phase = match &node.op {
                 NodeOp::RowReduce(_) => ready + 1,
                 NodeOp::Store(spec) => {
-                    // A store in place waits for every pass that loads the same box again.
-                    let loads = members.iter().filter(|member| {
-                        nodes[member.node].inputs.iter().any(
-                            |&input| matches!(&nodes[input].op, NodeOp::Load(from) if alias.may(from.tensor, spec.tensor)),
-                        )
-                    });
-                    loads.map(|member| member.phase).max().unwrap_or(0).max(ready)
+                    after(&|input| matches!(&input.op, NodeOp::Load(from) if alias.may(from.tensor, spec.tensor)))
                 }
+                NodeOp::Insert => after(&|input| matches!(input.op, NodeOp::Extract)),
                 _ => ready,
             };
             members.push(Member { node: id, column, phase, save: None });
@@ -149,11 +167,15 @@ impl Group {
         members
     }
 
-    /// Whether a member reads `old` (the former contents of a slot) after `new` is written to the same memory.
-    pub fn read_after(&self, nodes: &[Node], members: &[Member], old: NodeId, new: NodeId) -> bool {
+    /// Whether a member reads `old`, which is memory that `new` is written to, after that. `whole` tells that both lie there
+    /// alike, element for element.
+    pub fn read_after(&self, nodes: &[Node], members: &[Member], old: NodeId, new: NodeId, whole: bool) -> bool {
         let Some(writer) = members.iter().find(|member| member.node == new) else { return true };
         members.iter().filter(|member| nodes[member.node].inputs.contains(&old)).any(|reader| {
-            nodes[reader.node].pos > nodes[new].pos || reader.phase > writer.phase || nodes[old].rows != nodes[new].rows
+            !whole
+                || nodes[reader.node].pos > nodes[new].pos
+                || reader.phase > writer.phase
+                || nodes[old].rows != nodes[new].rows
         })
     }
 
@@ -168,12 +190,13 @@ impl Group {
         self.stores.contains(&slot) || self.loads(nodes).any(|loaded| loaded == slot)
     }
 
-    /// Whether a member, or a load or fill that it reads, depends on a scalar slot.
+    /// Whether a member, or a load, fill or window that it reads, depends on a scalar slot.
     pub fn uses_scalar(&self, nodes: &[Node], slot: u32) -> bool {
         self.nodes.iter().any(|&id| {
             nodes[id].uses_scalar(slot)
                 || nodes[id].inputs.iter().any(|&input| {
-                    matches!(nodes[input].op, NodeOp::Load(_) | NodeOp::Fill) && nodes[input].uses_scalar(slot)
+                    matches!(nodes[input].op, NodeOp::Load(_) | NodeOp::Fill | NodeOp::Extract)
+                        && nodes[input].uses_scalar(slot)
                 })
         })
     }
@@ -184,4 +207,19 @@ impl Group {
             _ => None,
         })
     }
+}
+
+/// Whether two boxes of one view certainly have no element in common.
+pub(super) fn disjoint(a: &BoxSpec, b: &BoxSpec) -> bool {
+    let before = |start: Operand, extent: Operand, next: Operand| match (start, extent, next) {
+        (Operand::Int(start), Operand::Int(extent), Operand::Int(next)) => {
+            start.checked_add(extent).is_some_and(|end| end <= next)
+        }
+        _ => false,
+    };
+    a.tensor == b.tensor
+        && (0..a.offsets.len()).any(|axis| {
+            before(a.offsets[axis], a.extents[axis], b.offsets[axis])
+                || before(b.offsets[axis], b.extents[axis], a.offsets[axis])
+        })
 }

@@ -8,17 +8,19 @@
 //! ```
 
 mod alias;
+mod build;
 mod chain;
 mod emit;
 mod functions;
 mod graph;
 mod group;
 mod liveness;
+mod parts;
 mod schedule;
 
-pub(super) use functions::lane_bits;
+pub(super) use functions::{element_bits, lane_bits};
 
-use super::code::{Code, Inst, Param, Source, Step};
+use super::code::{Code, Inst, Mem, Param, Source, Step};
 use crate::device::DeviceError;
 use crate::kernels::Isa;
 use crate::program::{
@@ -27,7 +29,6 @@ use crate::program::{
 use alias::Alias;
 use emit::Emitter;
 use fixedbitset::FixedBitSet;
-use graph::Graph;
 use liveness::{LoopLive, block_back, loop_live};
 
 /// The entry and the kernels of a program, ready to run.
@@ -79,15 +80,16 @@ fn function(function: &Function, alias: &Alias, isa: Isa) -> Result<Code, Device
     let Emitter { insts, at, steps, .. } = lowering.out;
     let mems = |step: &Step| match step {
         Step::Chain(chain) => chain.mems.len(),
-        Step::MatMul(_) => 0,
+        Step::MatMul(_) | Step::Block(_) => 0,
     };
     let scalars = |step: &Step| match step {
         Step::Chain(chain) => chain.scalars.len(),
-        Step::MatMul(_) => 0,
+        Step::MatMul(_) | Step::Block(_) => 0,
     };
     Ok(Code {
         scalars: lowering.hidden,
         tensors: function.tensors.iter().map(|tensor| tensor.dtype).collect(),
+        written: written(function.tensors.len(), &insts, &steps),
         params: function
             .params
             .iter()
@@ -103,6 +105,40 @@ fn function(function: &Function, alias: &Alias, isa: Isa) -> Result<Code, Device
         steps,
         tile_bytes,
     })
+}
+
+/// Which tensor slots are written through, views included.
+fn written(slots: usize, insts: &[Inst], steps: &[Step]) -> Vec<bool> {
+    let mut written = vec![false; slots];
+    let boxes = steps.iter().flat_map(Step::mems).filter(|operand| operand.write);
+    for operand in boxes {
+        if let Mem::Box(spec) = &operand.mem {
+            written[spec.tensor as usize] = true;
+        }
+    }
+    for tensor in steps.iter().filter_map(Step::tensor) {
+        written[tensor.slot as usize] |= tensor.write;
+    }
+    for inst in insts {
+        if let Inst::Write { dst: Source::Tensor(slot), .. } = inst {
+            written[*slot as usize] = true;
+        }
+    }
+    // A slot may be assigned more than once, in loops also before its source in the text.
+    loop {
+        let mut changed = false;
+        for inst in insts {
+            if let Inst::View { dst, src, .. } = inst
+                && written[*dst as usize]
+                && !std::mem::replace(&mut written[*src as usize], true)
+            {
+                changed = true;
+            }
+        }
+        if !changed {
+            return written;
+        }
+    }
 }
 
 struct Lowering<'a> {
@@ -143,7 +179,8 @@ impl Lowering<'_> {
     }
 
     fn run(&mut self, run: &[Stmt], live: &FixedBitSet) -> Result<(), DeviceError> {
-        let graph = Graph::build(self.function, run, |slot| live.contains(slot as usize));
+        let live = |slot| live.contains(slot as usize);
+        let graph = build::build(self.function, self.alias, run, &mut self.hidden, live);
         let scalars = &self.function.scalars;
         schedule::schedule(self.function, &graph, self.alias, self.isa, &mut self.out, &mut |out, stmt| {
             out.push(plain(&stmt.kind, scalars), stmt.at);

@@ -8,7 +8,7 @@
 pub struct CoresError(String);
 
 /// More than any chip has; beyond it a number is a typing error.
-const MAX_CORES: usize = 1024;
+pub const MAX_CORES: usize = 1024;
 
 /// How many cores a simulated chip has: `PYPTO_CORES` where it is set, else the number of CPUs that this process may use.
 pub fn default_cores() -> Result<usize, CoresError> {

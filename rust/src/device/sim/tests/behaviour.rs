@@ -12,27 +12,27 @@ use crate::program::{
 };
 use std::cell::Cell;
 
-const ONE: Operand = Operand::Int(1);
-const ZERO: Operand = Operand::Int(0);
+pub(super) const ONE: Operand = Operand::Int(1);
+pub(super) const ZERO: Operand = Operand::Int(0);
 
-fn int(value: u32) -> Operand {
+pub(super) fn int(value: u32) -> Operand {
     Operand::Int(value.into())
 }
 
-fn stmt(kind: StmtKind) -> Stmt {
+pub(super) fn stmt(kind: StmtKind) -> Stmt {
     Stmt { at: Loc(0, 7, 4), kind }
 }
 
-fn tile(op: OpCode, out: Option<u32>, args: Vec<Arg>, rows: Operand, cols: Operand) -> Stmt {
+pub(super) fn tile(op: OpCode, out: Option<u32>, args: Vec<Arg>, rows: Operand, cols: Operand) -> Stmt {
     stmt(StmtKind::Tile(TileOp { op, out, args, region: [rows, cols], mode: None }))
 }
 
-fn load(out: u32, tensor: u32, at: [Operand; 2], rows: Operand, cols: Operand) -> Stmt {
+pub(super) fn load(out: u32, tensor: u32, at: [Operand; 2], rows: Operand, cols: Operand) -> Stmt {
     let args = [at[0], at[1], rows, cols].map(Arg::Scalar);
     tile(OpCode::Load, Some(out), [vec![Arg::Tensor(tensor)], args.to_vec()].concat(), rows, cols)
 }
 
-fn store(from: u32, tensor: u32, at: [Operand; 2], rows: Operand, cols: Operand) -> Stmt {
+pub(super) fn store(from: u32, tensor: u32, at: [Operand; 2], rows: Operand, cols: Operand) -> Stmt {
     let args = [at[0], at[1], rows, cols].map(Arg::Scalar);
     tile(OpCode::Store, None, [vec![Arg::Tile(from), Arg::Tensor(tensor)], args.to_vec()].concat(), rows, cols)
 }
@@ -42,7 +42,7 @@ fn f32_tensor() -> TensorSlot {
 }
 
 /// A kernel over `tensors` matrices with the given tiles and body; it has two integer scalars that are no parameters.
-fn kernel(tensors: u32, tiles: &[(u32, u32)], body: Vec<Stmt>) -> Function {
+pub(super) fn kernel(tensors: u32, tiles: &[(u32, u32)], body: Vec<Stmt>) -> Function {
     Function {
         name: "kernel".into(),
         at: Loc(0, 1, 0),
@@ -55,7 +55,7 @@ fn kernel(tensors: u32, tiles: &[(u32, u32)], body: Vec<Stmt>) -> Function {
 }
 
 /// A program whose entry has `extra` tensor slots beside its parameters.
-fn program(shapes: &[(u64, u64)], extra: usize, entry: Vec<Stmt>, kernel: Function) -> Program {
+pub(super) fn program(shapes: &[(u64, u64)], extra: usize, entry: Vec<Stmt>, kernel: Function) -> Program {
     let param = |&(rows, cols): &(u64, u64)| ParamKind::Tensor {
         dtype: DType::F32,
         dims: vec![Dim::Const(rows), Dim::Const(cols)],
@@ -75,18 +75,18 @@ fn program(shapes: &[(u64, u64)], extra: usize, entry: Vec<Stmt>, kernel: Functi
     Program { name, files, symbols: vec![], params, entry, kernels: vec![kernel] }
 }
 
-fn launch(tensors: &[u32], blocks: Operand) -> Stmt {
+pub(super) fn launch(tensors: &[u32], blocks: Operand) -> Stmt {
     let args = tensors.iter().map(|&slot| LaunchArg::Tensor(slot)).collect();
     stmt(StmtKind::Launch { kernel: 0, args, blocks })
 }
 
-fn matrix(rows: usize, cols: usize, value: impl Fn(usize, usize) -> f32) -> Matrix {
-    let data = (0..rows * cols).map(|at| Some(value(at / cols, at % cols).to_bits())).collect();
+pub(super) fn matrix(rows: usize, cols: usize, value: impl Fn(usize, usize) -> f32) -> Matrix {
+    let data = (0..rows * cols).map(|at| Some(value(at / cols, at % cols).to_bits().into())).collect();
     Matrix { dtype: DType::F32, rows, cols, data }
 }
 
-fn value(matrix: &Matrix, row: usize, col: usize) -> f32 {
-    f32::from_bits(matrix.data[row * matrix.cols + col].unwrap())
+pub(super) fn value(matrix: &Matrix, row: usize, col: usize) -> f32 {
+    f32::from_bits(matrix.data[row * matrix.cols + col].unwrap() as u32)
 }
 
 fn run(program: &Program, memory: &mut [Matrix]) -> Result<(), DeviceError> {
@@ -173,6 +173,32 @@ fn every_block_runs_once_and_no_blocks_are_no_work() {
 }
 
 #[test]
+fn a_tensor_counts_as_overwritten_where_blocks_write_all_of_it_and_read_nothing() {
+    let at_block = |shift| {
+        let row = Operand::Var(0);
+        vec![
+            stmt(StmtKind::Scalar { dst: 0, op: ScalarOp::BlockIdx, args: vec![] }),
+            stmt(StmtKind::Scalar { dst: 0, op: ScalarOp::Mul, args: vec![row, int(shift)] }),
+            load(0, 0, [row, ZERO], ONE, int(3)),
+            store(0, 1, [row, ZERO], ONE, int(3)),
+        ]
+    };
+    for (blocks, shift, whole) in [(4, 1, true), (3, 1, false), (4, 0, false)] {
+        let kernel = kernel(2, &[(1, 3)], at_block(shift));
+        let program = program(&[(4, 3); 2], 0, vec![launch(&[0, 1], int(blocks))], kernel);
+        let mut executable = SimDevice::new(1, Isa::detect()).compile(&program).unwrap();
+        let mut tensors = Guarded::new(&[matrix(4, 3, |_, _| 1.0), matrix(4, 3, |_, _| 0.0)]);
+        for repeats in [false, true, true] {
+            assert!(!executable.overwrites(0), "it is read");
+            execute(executable.as_mut(), &mut tensors, &[], repeats, &mut || true).unwrap();
+        }
+        assert_eq!(executable.overwrites(1), whole, "{blocks} blocks, {shift} rows apart");
+        execute(executable.as_mut(), &mut tensors, &[], false, &mut || true).unwrap();
+        assert!(!executable.overwrites(1), "other extents or scalars may write less");
+    }
+}
+
+#[test]
 fn an_access_outside_the_tensor_is_a_fault_with_its_place() {
     let body = vec![load(0, 0, [int(3), ZERO], int(2), int(3)), store(0, 0, [ZERO; 2], int(2), int(3))];
     let program = program(&[(4, 3)], 0, vec![launch(&[0], ONE)], kernel(1, &[(2, 3)], body));
@@ -200,7 +226,7 @@ fn a_long_launch_stops_when_asked_and_the_next_one_runs() {
     let spin = program(&[(2, 3)], 0, vec![launch(&[0], ONE)], kernel(1, &[], vec![stmt(forever)]));
     let copy = program(&[(2, 3), (2, 3)], 0, vec![launch(&[0, 1], ONE)], copy(2, 3));
     let device = SimDevice::new(2, Isa::detect());
-    let (spin, copy) = (device.compile(&spin).unwrap(), device.compile(&copy).unwrap());
+    let (mut spin, mut copy) = (device.compile(&spin).unwrap(), device.compile(&copy).unwrap());
     let asked = Cell::new(0);
     let mut poll = || {
         asked.set(asked.get() + 1);
@@ -208,11 +234,11 @@ fn a_long_launch_stops_when_asked_and_the_next_one_runs() {
     };
     let source = matrix(2, 3, |row, col| (row + col) as f32);
     let mut tensors = Guarded::new(std::slice::from_ref(&source));
-    let error = execute(spin.as_ref(), &mut tensors, &[], &mut poll).unwrap_err();
+    let error = execute(spin.as_mut(), &mut tensors, &[], false, &mut poll).unwrap_err();
     assert!(matches!(error, DeviceError::Interrupted { .. }), "{error}");
     assert_eq!(asked.get(), 3);
     let mut tensors = Guarded::new(&[source.clone(), source]);
-    execute(copy.as_ref(), &mut tensors, &[], &mut || true).unwrap();
+    execute(copy.as_mut(), &mut tensors, &[], false, &mut || true).unwrap();
 }
 
 #[test]
@@ -266,4 +292,40 @@ fn two_tiles_exchanged_in_a_loop_keep_their_values() {
     run(&program, &mut memory).unwrap();
     let got: Vec<f32> = (0..6).map(|at| value(&memory[0], at / 3, at % 3)).collect();
     assert_eq!(got, [-11.0, -12.0, -13.0, 1.0, 2.0, 3.0]);
+}
+
+#[test]
+fn halves_that_change_places_in_a_loop_over_heads_reach_the_right_columns() {
+    // for i in range(3): y[:, 4 * i : 4 * i + 4] = concat(-x[:, 4 * i + 2 : 4 * i + 4], x[:, 4 * i : 4 * i + 2])
+    let (rows, half) = (int(2), int(2));
+    let at = [ZERO, Operand::Var(1)];
+    let part = |out, col| tile(OpCode::Extract, Some(out), vec![Arg::Tile(0), Arg::Scalar(ZERO), col], rows, half);
+    let insert = |from, col| {
+        let place = [ZERO, col, rows, half].map(Arg::Scalar);
+        tile(OpCode::Insert, Some(3), [&[Arg::Tile(3), Arg::Tile(from)], &place[..]].concat(), rows, int(4))
+    };
+    let body = vec![
+        stmt(StmtKind::Scalar { dst: 1, op: ScalarOp::Mul, args: vec![Operand::Var(0), int(4)] }),
+        load(0, 0, at, rows, int(4)),
+        part(1, Arg::Scalar(ZERO)),
+        part(2, Arg::Scalar(half)),
+        tile(OpCode::Neg, Some(2), vec![Arg::Tile(2)], rows, half),
+        tile(OpCode::Undef, Some(3), vec![], rows, int(4)),
+        insert(2, ZERO),
+        insert(1, half),
+        store(3, 1, at, rows, int(4)),
+    ];
+    let body = vec![stmt(StmtKind::For { var: 0, start: ZERO, stop: int(3), step: ONE, parallel: false, body })];
+    let kernel = kernel(2, &[(2, 4), (2, 2), (2, 2), (2, 4)], body);
+    let program = program(&[(2, 12), (2, 12)], 0, vec![launch(&[0, 1], ONE)], kernel);
+    let mut memory = [matrix(2, 12, |row, col| (row * 100 + col + 1) as f32), matrix(2, 12, |_, _| 0.0)];
+    run(&program, &mut memory).unwrap();
+    for at in 0..24 {
+        let (row, col) = (at / 12, at % 12);
+        let want = match col % 4 {
+            0 | 1 => -value(&memory[0], row, col + 2),
+            _ => value(&memory[0], row, col - 2),
+        };
+        assert_eq!(value(&memory[1], row, col), want, "[{row}, {col}]");
+    }
 }

@@ -1,10 +1,14 @@
 //! The chip against a plain interpreter of programs.
 
 mod behaviour;
+mod fusing;
 mod mutants;
+mod operations;
+mod products;
 mod random;
 mod reference;
 mod run;
+mod tasks;
 
 use crate::dtype::DType;
 use crate::kernels::Isa;
@@ -19,7 +23,11 @@ fn memory() -> Vec<Matrix> {
         .map(|(tensor, &dtype)| {
             let (rows, cols) = (ROWS as usize + 2, COLS as usize);
             let value = |at: usize| (at * 7 + tensor * 3) as i32 % 23 - 9;
-            let bits = |value: i32| if dtype.is_float() { (value as f32 * 0.5).to_bits() } else { value as u32 };
+            let bits = |value: i32| match dtype {
+                dtype if dtype.is_float() => u64::from((value as f32 * 0.5).to_bits()),
+                DType::U8 => u64::from(value as u8),
+                _ => value as i64 as u64,
+            };
             Matrix { dtype, rows, cols, data: (0..rows * cols).map(|at| Some(bits(value(at)))).collect() }
         })
         .collect()
@@ -30,7 +38,7 @@ fn assert_same(chip: &[Matrix], reference: &[Matrix], context: &str) {
     for (tensor, (chip, reference)) in chip.iter().zip(reference).enumerate() {
         for (at, (got, want)) in chip.data.iter().zip(&reference.data).enumerate() {
             let (Some(got), Some(want)) = (*got, *want) else { continue };
-            let nan = |bits: u32| chip.dtype.is_float() && f32::from_bits(bits).is_nan();
+            let nan = |bits: u64| chip.dtype.is_float() && f32::from_bits(bits as u32).is_nan();
             assert!(
                 got == want || (nan(got) && nan(want)),
                 "{context}: tensor {tensor} ({}) at [{}, {}]: got {} ({got:#x}), want {} ({want:#x})",
@@ -44,8 +52,8 @@ fn assert_same(chip: &[Matrix], reference: &[Matrix], context: &str) {
     }
 }
 
-fn show(bits: u32, dtype: DType) -> String {
-    if dtype.is_float() { f32::from_bits(bits).to_string() } else { (bits as i32).to_string() }
+fn show(bits: u64, dtype: DType) -> String {
+    if dtype.is_float() { f32::from_bits(bits as u32).to_string() } else { (bits as i64).to_string() }
 }
 
 proptest! {

@@ -1,9 +1,8 @@
 //! Runs a program on the chip with matrices as arguments.
 
-use super::reference::Matrix;
+use super::reference::{Matrix, from_bytes, to_bytes};
 use crate::device::sim::SimDevice;
 use crate::device::{Device, DeviceError, Executable, Launch, TensorArg, Workspace};
-use crate::dtype::DType;
 use crate::kernels::Isa;
 use crate::program::Program;
 use crate::shape::Shape;
@@ -36,7 +35,7 @@ pub struct Guarded {
 impl Guarded {
     pub fn new(matrices: &[Matrix]) -> Self {
         let guard = vec![GUARD_BYTE; GUARD];
-        let buffers = matrices.iter().map(|matrix| [&guard[..], &to_bytes(matrix), &guard].concat()).collect();
+        let buffers = matrices.iter().map(|matrix| [&guard[..], &bytes_of(matrix), &guard].concat()).collect();
         let shape = |matrix: &Matrix| Shape::new(&[matrix.rows as u64, matrix.cols as u64]).unwrap();
         Self { buffers, shapes: matrices.iter().map(shape).collect() }
     }
@@ -55,22 +54,25 @@ impl Guarded {
     }
 }
 
-/// Launches once.
+/// Launches once; `repeats` as for the launch.
 pub fn execute(
-    executable: &dyn Executable,
+    executable: &mut dyn Executable,
     tensors: &mut Guarded,
     scalars: &[u64],
+    repeats: bool,
     poll: &mut dyn FnMut() -> bool,
 ) -> Result<(), DeviceError> {
     let mut heap = Heap::default();
     let scratch = heap.reserve(executable.scratch_bytes())?;
     let args = tensors.args();
-    let launch = Launch { tensors: &args, scalars, scratch, workspace: &mut heap, poll, invocation: 1 };
+    let launch =
+        Launch { tensors: &args, scalars, repeats, packed: &[], scratch, workspace: &mut heap, poll, invocation: 1 };
     // SAFETY: the arguments match the parameters: the tests pass what the program declares.
     unsafe { executable.launch(launch) }
 }
 
-/// Compiles `program` for a chip with `cores` cores and runs it; `memory` becomes what the program left.
+/// Compiles `program` for a chip with `cores` cores and runs it; `memory` becomes what the program left. Runs it several
+/// times, since neither what a launch leaves behind nor what is kept of it for the next one may change anything.
 pub fn run_on(
     program: &Program,
     memory: &mut [Matrix],
@@ -78,42 +80,49 @@ pub fn run_on(
     isa: Isa,
     cores: usize,
 ) -> Result<(), DeviceError> {
-    let device = SimDevice::new(cores, isa);
-    let executable = device.compile(program)?;
-    // Twice: what a launch leaves behind must not matter to the next one.
-    for _ in 0..2 {
+    run_with(&SimDevice::new(cores, isa), program, memory, scalars)
+}
+
+/// As [`run_on`], on a given chip.
+pub fn run_with(
+    device: &SimDevice,
+    program: &Program,
+    memory: &mut [Matrix],
+    scalars: &[u64],
+) -> Result<(), DeviceError> {
+    let mut executable = device.compile(program)?;
+    let mut results: Vec<Vec<Vec<u8>>> = Vec::new();
+    for repeats in [false, false, true, true, true] {
         let mut tensors = Guarded::new(memory);
-        execute(executable.as_ref(), &mut tensors, scalars, &mut || true)?;
+        for (index, bytes) in tensors.buffers.iter_mut().enumerate() {
+            if repeats && executable.overwrites(index) {
+                let end = bytes.len() - GUARD;
+                bytes[GUARD..end].fill(0x5a);
+            }
+        }
+        execute(executable.as_mut(), &mut tensors, scalars, repeats, &mut || true)?;
         tensors.check();
+        results.push(tensors.buffers);
     }
-    let mut tensors = Guarded::new(memory);
-    execute(executable.as_ref(), &mut tensors, scalars, &mut || true)?;
-    for (matrix, bytes) in memory.iter_mut().zip(&tensors.buffers) {
-        matrix.data = from_bytes(&bytes[GUARD..bytes.len() - GUARD], matrix.dtype);
+    for (index, matrix) in memory.iter_mut().enumerate() {
+        let elements = |of: &Vec<Vec<u8>>| -> Vec<_> {
+            let bytes = &of[index][GUARD..of[index].len() - GUARD];
+            bytes.chunks_exact(matrix.dtype.size()).map(|bytes| Some(from_bytes(bytes, matrix.dtype))).collect()
+        };
+        let results: Vec<_> = results.iter().map(elements).collect();
+        for (launch, result) in results.iter().enumerate() {
+            let differs = result.iter().zip(&results[0]).position(|(a, b)| a != b);
+            if let Some(at) = differs {
+                let (got, first) = (result[at], results[0][at]);
+                panic!("launch {launch} differs in tensor {index} at element {at}: {got:x?}, first {first:x?}");
+            }
+        }
+        matrix.data = results[0].clone();
     }
     Ok(())
 }
 
 /// The bytes of `matrix`; an undefined element is a NaN with a telling payload.
-fn to_bytes(matrix: &Matrix) -> Vec<u8> {
-    let bytes = |element: &Option<u32>| -> Vec<u8> {
-        let bits = element.unwrap_or(0x7fc0_dead);
-        match matrix.dtype {
-            DType::F16 => half::f16::from_f32(f32::from_bits(bits)).to_le_bytes().to_vec(),
-            DType::BF16 => half::bf16::from_f32(f32::from_bits(bits)).to_le_bytes().to_vec(),
-            DType::I8 => vec![bits as u8],
-            _ => bits.to_le_bytes().to_vec(),
-        }
-    };
-    matrix.data.iter().flat_map(bytes).collect()
-}
-
-fn from_bytes(bytes: &[u8], dtype: DType) -> Vec<Option<u32>> {
-    let element = |bytes: &[u8]| match dtype {
-        DType::F16 => half::f16::from_le_bytes(bytes.try_into().unwrap()).to_f32().to_bits(),
-        DType::BF16 => half::bf16::from_le_bytes(bytes.try_into().unwrap()).to_f32().to_bits(),
-        DType::I8 => bytes[0] as i8 as u32,
-        _ => u32::from_le_bytes(bytes.try_into().unwrap()),
-    };
-    bytes.chunks_exact(dtype.size()).map(|bytes| Some(element(bytes))).collect()
+fn bytes_of(matrix: &Matrix) -> Vec<u8> {
+    matrix.data.iter().flat_map(|element| to_bytes(element.unwrap_or(0x7fc0_dead), matrix.dtype)).collect()
 }

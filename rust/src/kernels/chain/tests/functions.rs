@@ -4,25 +4,9 @@ use super::*;
 use crate::dtype::Rounding;
 use crate::kernels::chain::{BinaryFn, Conversion, Dst, ReduceFn, RowInst, RowSrc, Src, UnaryFn};
 
-const UNARY: [UnaryFn; 7] =
-    [UnaryFn::NegF, UnaryFn::AbsF, UnaryFn::ExpF, UnaryFn::RecipF, UnaryFn::SqrtF, UnaryFn::NegI, UnaryFn::AbsI];
+use super::program::{FLOAT_BINARY, FLOAT_TO_INT, FLOAT_UNARY, INT_BINARY, INT_UNARY};
 
-const BINARY: [BinaryFn; 12] = [
-    BinaryFn::AddF,
-    BinaryFn::SubF,
-    BinaryFn::MulF,
-    BinaryFn::DivF,
-    BinaryFn::MaxF,
-    BinaryFn::MinF,
-    BinaryFn::AddI,
-    BinaryFn::SubI,
-    BinaryFn::MulI,
-    BinaryFn::DivI,
-    BinaryFn::MaxI,
-    BinaryFn::MinI,
-];
-
-const CONVERSIONS: [Conversion; 15] = [
+const CONVERSIONS: [Conversion; 23] = [
     Conversion::RoundF16,
     Conversion::RoundBF16,
     Conversion::I32ToF32,
@@ -33,6 +17,14 @@ const CONVERSIONS: [Conversion; 15] = [
     Conversion::F32ToI32(Rounding::Ceil),
     Conversion::F32ToI32(Rounding::Trunc),
     Conversion::F32ToI32(Rounding::Odd),
+    Conversion::U32ToF32,
+    Conversion::F32ToU32(Rounding::None),
+    Conversion::F32ToU32(Rounding::Rint),
+    Conversion::F32ToU32(Rounding::Round),
+    Conversion::F32ToU32(Rounding::Floor),
+    Conversion::F32ToU32(Rounding::Ceil),
+    Conversion::F32ToU32(Rounding::Trunc),
+    Conversion::F32ToU32(Rounding::Odd),
     Conversion::WrapI8,
     Conversion::WrapI16,
     Conversion::WrapU8,
@@ -40,13 +32,17 @@ const CONVERSIONS: [Conversion; 15] = [
     Conversion::ToBool,
 ];
 
-const REDUCTIONS: [(ReduceFn, DType); 6] = [
+const REDUCTIONS: [(ReduceFn, DType); 10] = [
     (ReduceFn::SumF, DType::F32),
     (ReduceFn::MaxF, DType::F32),
     (ReduceFn::MinF, DType::F32),
     (ReduceFn::SumI, DType::I32),
     (ReduceFn::MaxI, DType::I32),
     (ReduceFn::MinI, DType::I32),
+    (ReduceFn::ProdF, DType::F32),
+    (ReduceFn::ProdI, DType::I32),
+    (ReduceFn::MaxU, DType::U32),
+    (ReduceFn::MinU, DType::U32),
 ];
 
 const DTYPES: [DType; 10] = [
@@ -62,16 +58,6 @@ const DTYPES: [DType; 10] = [
     DType::Bool,
 ];
 
-/// The type that a function reads.
-fn reads(f: BinaryFn) -> DType {
-    match f {
-        BinaryFn::AddF | BinaryFn::SubF | BinaryFn::MulF | BinaryFn::DivF | BinaryFn::MaxF | BinaryFn::MinF => {
-            DType::F32
-        }
-        _ => DType::I32,
-    }
-}
-
 /// Two rows with gaps, filled; the last operand is the result.
 fn case(dtypes: &[DType], cols: usize, gap: usize) -> Case {
     let mut operands: Vec<_> = dtypes.iter().map(|&dtype| Operand::new(dtype, 2, cols, gap, gap)).collect();
@@ -79,13 +65,13 @@ fn case(dtypes: &[DType], cols: usize, gap: usize) -> Case {
     for (seed, operand) in operands[..last].iter_mut().enumerate() {
         fill(operand, 2, cols, Values::Hard, seed * 37);
     }
-    Case { rows: 2, cols, operands, scalars: vec![3.25f32.to_bits(), 7] }
+    Case { rows: 2, cols, first: [7, 3], operands, scalars: vec![3.25f32.to_bits(), 7] }
 }
 
 #[test]
 fn every_unary_function_does_what_it_says() {
-    for f in UNARY {
-        let dtype = if matches!(f, UnaryFn::NegI | UnaryFn::AbsI) { DType::I32 } else { DType::F32 };
+    let floats = FLOAT_UNARY.iter().map(|&f| (f, DType::F32));
+    for (f, dtype) in floats.chain(INT_UNARY.iter().map(|&f| (f, DType::I32))) {
         let program = chain(&[dtype; 2], &[Inst::Load(Src::Mem(0)), Inst::Unary(f), Inst::Store(Dst::Mem(1))]);
         for cols in SIZES {
             case(&[dtype; 2], cols, 0).check(&program);
@@ -96,12 +82,22 @@ fn every_unary_function_does_what_it_says() {
 
 #[test]
 fn every_binary_function_takes_every_source_on_either_side() {
-    for f in BINARY {
-        let dtype = reads(f);
+    let floats = FLOAT_BINARY.iter().chain(&FLOAT_TO_INT).map(|&f| (f, DType::F32));
+    for (f, dtype) in floats.chain(INT_BINARY.iter().map(|&f| (f, DType::I32))) {
+        let result = if dtype.is_float() && !FLOAT_TO_INT.contains(&f) { DType::F32 } else { DType::I32 };
+        let dtypes = [dtype, dtype, result];
         let scalar = if dtype.is_float() { 0 } else { 1 };
         let constant = if dtype.is_float() { (-0.75f32).to_bits() } else { -3i32 as u32 };
-        for src in [Src::Mem(1), Src::Temp(0), Src::RowBuf(0), Src::Slot(0), Src::Scalar(scalar), Src::Const(constant)]
-        {
+        let sources = [
+            Src::Mem(1),
+            Src::Temp(0),
+            Src::RowBuf(0),
+            Src::Slot(0),
+            Src::Scalar(scalar),
+            Src::Const(constant),
+            Src::Column,
+        ];
+        for src in sources {
             for op in [Inst::Binary(f, src), Inst::BinaryRev(f, src)] {
                 let body = [
                     Inst::Load(Src::Mem(1)),
@@ -111,17 +107,17 @@ fn every_binary_function_takes_every_source_on_either_side() {
                     op,
                     Inst::Store(Dst::Mem(2)),
                 ];
-                let mut program = chain(&[dtype; 3], &body);
+                let mut program = chain(&dtypes, &body);
                 (program.temps, program.row_bufs, program.slots) = (1, 1, 1);
                 program.phases[0].prologue = vec![RowInst::Load { slot: 0, mem: 1 }];
                 for cols in [1, 16, 33, 129] {
-                    case(&[dtype; 3], cols, 8).check(&program);
+                    case(&dtypes, cols, 8).check(&program);
                 }
                 // Without anything that belongs to rows, so that the region is one long row.
                 if let Src::Mem(_) | Src::Scalar(_) | Src::Const(_) = src {
-                    let program = chain(&[dtype; 3], &[Inst::Load(Src::Mem(0)), op, Inst::Store(Dst::Mem(2))]);
+                    let program = chain(&dtypes, &[Inst::Load(Src::Mem(0)), op, Inst::Store(Dst::Mem(2))]);
                     for cols in SIZES {
-                        case(&[dtype; 3], cols, 0).check(&program);
+                        case(&dtypes, cols, 0).check(&program);
                     }
                 }
             }
@@ -150,8 +146,8 @@ fn every_conversion_does_what_it_says() {
     for conversion in CONVERSIONS {
         let (from, to) = match conversion {
             Conversion::RoundF16 | Conversion::RoundBF16 => (DType::F32, DType::F32),
-            Conversion::I32ToF32 => (DType::I32, DType::F32),
-            Conversion::F32ToI32(_) => (DType::F32, DType::I32),
+            Conversion::I32ToF32 | Conversion::U32ToF32 => (DType::I32, DType::F32),
+            Conversion::F32ToI32(_) | Conversion::F32ToU32(_) => (DType::F32, DType::I32),
             _ => (DType::I32, DType::I32),
         };
         let body = [Inst::Load(Src::Mem(0)), Inst::Convert(conversion), Inst::Store(Dst::Mem(1))];

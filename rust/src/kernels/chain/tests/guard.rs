@@ -64,7 +64,7 @@ fn rows_beside_inaccessible_pages_are_safe() {
                             stream: at_end,
                         });
                         let scratch = start.wrapping_add(start.align_offset(64));
-                        let run = ChainRun { rows, cols, mems: &mems, scalars: &[], scratch };
+                        let run = ChainRun { rows, cols, first: [0; 2], mems: &mems, scalars: &[], scratch };
                         // SAFETY: the pages hold three rows of 300 elements of at most 4 bytes at either end.
                         unsafe { machine.run(&run) };
                     }

@@ -10,7 +10,7 @@ fn copy(from: DType, to: DType, inputs: &[u32], isa: Isa) -> Vec<u32> {
     for (bytes, bits) in operands[0].bytes.chunks_exact_mut(from.size()).zip(inputs) {
         bytes.copy_from_slice(&bits.to_le_bytes()[..from.size()]);
     }
-    let mut case = Case { rows: 1, cols: inputs.len(), operands, scalars: vec![] };
+    let mut case = Case { rows: 1, cols: inputs.len(), first: [0; 2], operands, scalars: vec![] };
     case.run(&chain(&[from, to], &[Inst::Load(Src::Mem(0)), Inst::Store(Dst::Mem(1))]), isa);
     let elements = case.operands[1].bytes.chunks_exact(to.size()).take(inputs.len());
     elements.map(|bytes| bytes.iter().rev().fold(0, |bits, &byte| bits << 8 | u32::from(byte))).collect()

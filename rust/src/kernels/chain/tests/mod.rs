@@ -1,9 +1,10 @@
 //! The machine against an interpreter that is as plain as possible, on every instruction set of this processor.
 
-mod exp;
+mod accuracy;
 mod functions;
 mod guard;
 mod halves;
+mod pairs;
 mod program;
 mod random;
 mod reference;
@@ -74,6 +75,8 @@ impl Operand {
 struct Case {
     rows: usize,
     cols: usize,
+    /// Index of the first row and column.
+    first: [u32; 2],
     operands: Vec<Operand>,
     scalars: Vec<u32>,
 }
@@ -95,7 +98,14 @@ impl Case {
                 stream: true,
             })
             .collect();
-        let run = ChainRun { rows: self.rows, cols: self.cols, mems: &mems, scalars: &self.scalars, scratch: start };
+        let run = ChainRun {
+            rows: self.rows,
+            cols: self.cols,
+            first: self.first,
+            mems: &mems,
+            scalars: &self.scalars,
+            scratch: start,
+        };
         // SAFETY: every operand has `rows` rows of `cols` elements, the scratch memory is aligned and long enough.
         unsafe { machine.run(&run) };
     }

@@ -7,6 +7,35 @@ use crate::kernels::chain::{BinaryFn, Conversion, Dst, ReduceFn, RowInst, RowSrc
 const FLOAT_TYPES: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 const INT_TYPES: [DType; 7] = [DType::I32, DType::I8, DType::I16, DType::U8, DType::U16, DType::U32, DType::Bool];
 
+pub(super) const FLOAT_UNARY: [UnaryFn; 9] = [
+    UnaryFn::NegF,
+    UnaryFn::AbsF,
+    UnaryFn::ExpF,
+    UnaryFn::RecipF,
+    UnaryFn::SqrtF,
+    UnaryFn::RsqrtF,
+    UnaryFn::LogF,
+    UnaryFn::SinF,
+    UnaryFn::CosF,
+];
+pub(super) const INT_UNARY: [UnaryFn; 3] = [UnaryFn::NegI, UnaryFn::AbsI, UnaryFn::NotI];
+pub(super) const FLOAT_BINARY: [BinaryFn; 8] = {
+    use BinaryFn::*;
+    [AddF, SubF, MulF, DivF, MaxF, MinF, FmodF, RemF]
+};
+/// Of floats, with an integer as the result.
+pub(super) const FLOAT_TO_INT: [BinaryFn; 6] = {
+    use BinaryFn::*;
+    [EqF, NeF, LtF, LeF, GtF, GeF]
+};
+pub(super) const INT_BINARY: [BinaryFn; 28] = {
+    use BinaryFn::*;
+    [
+        AddI, SubI, MulI, DivI, MaxI, MinI, FmodI, RemI, DivU, FmodU, MaxU, MinU, AndI, OrI, XorI, ShlI, ShrI, ShrU,
+        EqI, NeI, LtI, LeI, GtI, GeI, LtU, LeU, GtU, GeU,
+    ]
+};
+
 /// Decisions, taken from a list; when it is used up, always the first option.
 pub(super) struct Choices<'a>(pub std::slice::Iter<'a, u32>);
 
@@ -70,7 +99,7 @@ impl Generator<'_> {
         let mut body = vec![Inst::Load(self.src(acc))];
         let mut reduced = Vec::new();
         for _ in 0..self.choices.below(12) {
-            match self.choices.below(8) {
+            match self.choices.below(11) {
                 0 => {
                     acc = Float(self.choices.below(2) == 0);
                     body.push(Inst::Load(self.src(acc)));
@@ -89,14 +118,32 @@ impl Generator<'_> {
                 5 if self.slots.len() > reduced.len() => {
                     let slot = reduced.len() as u16;
                     let reductions: &[ReduceFn] = if acc.0 {
-                        &[ReduceFn::SumF, ReduceFn::MaxF, ReduceFn::MinF]
+                        &[ReduceFn::SumF, ReduceFn::MaxF, ReduceFn::MinF, ReduceFn::ProdF]
                     } else {
-                        &[ReduceFn::SumI, ReduceFn::MaxI, ReduceFn::MinI]
+                        &[
+                            ReduceFn::SumI,
+                            ReduceFn::MaxI,
+                            ReduceFn::MinI,
+                            ReduceFn::ProdI,
+                            ReduceFn::MaxU,
+                            ReduceFn::MinU,
+                        ]
                     };
                     // Its old value may be read until the pass ends.
                     reduced.push(acc);
                     body.push(Inst::Reduce(self.choices.of(reductions), slot));
                 }
+                6 if acc.0 => {
+                    let f = self.choices.of(&FLOAT_TO_INT);
+                    let src = self.src(acc);
+                    body.push(if self.choices.below(2) == 0 { Inst::Binary(f, src) } else { Inst::BinaryRev(f, src) });
+                    acc = Float(false);
+                }
+                6 => {
+                    acc = Float(self.choices.below(2) == 0);
+                    body.push(Inst::Pick { then: self.src(acc), other: self.src(acc) });
+                }
+                7 => body.push(Inst::Select { when: self.src(Float(false)), other: self.src(acc) }),
                 _ => {
                     let f = self.binary(acc);
                     body.push(Inst::Binary(f, self.src(acc)));
@@ -119,7 +166,7 @@ impl Generator<'_> {
             let slot = self.choices.below(self.slots.len()) as u16;
             let float = Float(self.choices.below(2) == 0);
             let mut to = float;
-            insts.push(match self.choices.below(5) {
+            insts.push(match self.choices.below(6) {
                 0 => RowInst::Load { slot, mem: self.mem(float, false) },
                 1 => RowInst::Unary { slot, f: self.unary(float), src: self.row_src(float) },
                 2 => {
@@ -132,6 +179,12 @@ impl Generator<'_> {
                     insts.push(RowInst::Store { mem: self.mem(float, true), src: self.row_src(float) });
                     continue;
                 }
+                4 => RowInst::Select {
+                    slot,
+                    when: self.row_src(Float(false)),
+                    then: self.row_src(float),
+                    other: self.row_src(float),
+                },
                 _ => {
                     let f = self.binary(float);
                     RowInst::Binary { slot, f, a: self.row_src(float), b: self.row_src(float) }
@@ -170,6 +223,9 @@ impl Generator<'_> {
             Values::Hard,
             self.choices.below(96),
         )));
+        if !float.0 {
+            options.push(Src::Column);
+        }
         options.extend(Self::held(&self.temps, float).into_iter().map(Src::Temp));
         options.extend(Self::held(&self.row_bufs, float).into_iter().map(Src::RowBuf));
         options.extend(Self::held(&self.slots, float).into_iter().map(Src::Slot));
@@ -183,6 +239,9 @@ impl Generator<'_> {
             Values::Hard,
             self.choices.below(96),
         )));
+        if !float.0 {
+            options.push(RowSrc::Row);
+        }
         options.extend(Self::held(&self.slots, float).into_iter().map(RowSrc::Slot));
         self.choices.of(&options)
     }
@@ -210,20 +269,11 @@ impl Generator<'_> {
     }
 
     fn unary(&mut self, float: Float) -> UnaryFn {
-        if float.0 {
-            self.choices.of(&[UnaryFn::NegF, UnaryFn::AbsF, UnaryFn::ExpF, UnaryFn::RecipF, UnaryFn::SqrtF])
-        } else {
-            self.choices.of(&[UnaryFn::NegI, UnaryFn::AbsI])
-        }
+        if float.0 { self.choices.of(&FLOAT_UNARY) } else { self.choices.of(&INT_UNARY) }
     }
 
     fn binary(&mut self, float: Float) -> BinaryFn {
-        use BinaryFn::*;
-        if float.0 {
-            self.choices.of(&[AddF, SubF, MulF, DivF, MaxF, MinF])
-        } else {
-            self.choices.of(&[AddI, SubI, MulI, DivI, MaxI, MinI])
-        }
+        if float.0 { self.choices.of(&FLOAT_BINARY) } else { self.choices.of(&INT_BINARY) }
     }
 
     fn conversion(&mut self, float: Float) -> (Conversion, Float) {
@@ -232,9 +282,16 @@ impl Generator<'_> {
             (true, 0) => (self.choices.of(&[Conversion::RoundF16, Conversion::RoundBF16]), float),
             (true, _) => {
                 let rounding = self.choices.of(&[None, Rint, Round, Floor, Ceil, Trunc, Odd]);
-                (Conversion::F32ToI32(rounding), Float(false))
+                (
+                    if self.choices.below(2) == 0 {
+                        Conversion::F32ToI32(rounding)
+                    } else {
+                        Conversion::F32ToU32(rounding)
+                    },
+                    Float(false),
+                )
             }
-            (false, 0) => (Conversion::I32ToF32, Float(true)),
+            (false, 0) => (self.choices.of(&[Conversion::I32ToF32, Conversion::U32ToF32]), Float(true)),
             (false, _) => {
                 use Conversion::*;
                 (self.choices.of(&[WrapI8, WrapI16, WrapU8, WrapU16, ToBool]), float)

@@ -13,6 +13,7 @@ proptest! {
         rows in 1usize..5,
         cols in prop::sample::select(SIZES.to_vec()),
         gap in prop::sample::select(vec![0usize, 0, 4, 64]),
+        first in prop::sample::select(vec![[0, 0], [5, 1000]]),
         seed in 0usize..1000,
         values in prop::sample::select(vec![Values::Hard, Values::Tame]),
     ) {
@@ -26,7 +27,7 @@ proptest! {
             fill(&mut operand, if repeated { 1 } else { rows }, cols, values, seed + i * 101);
             operand
         });
-        let case = Case { rows, cols, operands: operands.collect(), scalars: vec![lane(DType::F32, values, seed), lane(DType::I32, values, seed)] };
+        let case = Case { rows, cols, first, operands: operands.collect(), scalars: vec![lane(DType::F32, values, seed), lane(DType::I32, values, seed)] };
         case.check(&program);
     }
 }

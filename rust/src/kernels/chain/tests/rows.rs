@@ -42,7 +42,7 @@ fn case(program: &ChainProgram, rows: usize, cols: usize, gap: usize) -> Case {
 fn case_of(program: &ChainProgram, rows: usize, cols: usize, gap: usize, values: Values) -> Case {
     let mut operands: Vec<_> = program.mems.iter().map(|decl| Operand::new(decl.dtype, rows, cols, gap, gap)).collect();
     fill(&mut operands[0], rows, cols, values, 5);
-    Case { rows, cols, operands, scalars: vec![] }
+    Case { rows, cols, first: [0; 2], operands, scalars: vec![] }
 }
 
 #[test]

@@ -253,7 +253,7 @@ impl Case {
                         row_stride: o.a.stride as isize,
                     },
                     b: if packed {
-                        Rhs::Packed { data: room.data, n_start: j0 }
+                        Rhs::Packed(PackedRef { data: room.data, k_total: k, k_start: 0, n_start: j0 })
                     } else {
                         let offset = step(o.b.stride, size, j0, spec.b_trans);
                         Rhs::Plain(MatRef { data: b.data.wrapping_add(offset), row_stride: b.row_stride })
@@ -303,7 +303,7 @@ impl Case {
 }
 
 /// What a processor with this instruction set may use: with dot product instructions and, where there are any, without.
-fn kinds(spec: MatMulSpec, isa: Isa) -> Vec<MatMul> {
+pub(super) fn kinds(spec: MatMulSpec, isa: Isa) -> Vec<MatMul> {
     let best = MatMul::new(spec, isa).expect("the types can be combined");
     #[cfg(target_arch = "x86_64")]
     if isa == Isa::Avx512 {

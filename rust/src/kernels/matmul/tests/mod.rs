@@ -2,6 +2,7 @@
 #![allow(unsafe_code)] // runs kernels on addresses
 
 mod harness;
+mod parts;
 
 use super::*;
 use harness::{Aligned, Case, Random, Values};

@@ -1,0 +1,53 @@
+"""What an opaque function is: a kernel, or orchestration code. Its body says."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from pypto.frontend.namespace import Captures, Namespace
+from pypto.frontend.source import read
+from pypto.ir.nodes import Function
+from pypto.language.jit import JITFunction
+from pypto.language.ops import BY_NAME, FORMS
+from pypto.language.program import FunctionDecl, InlineFunction
+
+_FUNCTIONS: Final = (Function, JITFunction, FunctionDecl, InlineFunction)
+_SCOPES: Final = frozenset({"at", "spmd", "cluster", "submit", "spmd_submit", "scope", "manual_scope"})
+
+_EITHER: Final = frozenset({"create_tensor", "create", "slice", "read", "write", "reshape", "transpose", "view", "dim"})
+"""What orchestration code may do too."""
+
+_KNOWN: WeakKeyDictionary[Callable[..., Any], bool] = WeakKeyDictionary()
+
+
+def computes(fn: Callable[..., Any]) -> bool:
+    """Whether a function computes on tiles or tensors outside any scope, so that it is a kernel itself."""
+    found = _KNOWN.get(fn)
+    if found is None:
+        found = _KNOWN[fn] = _computes(fn)
+    return found
+
+
+def _computes(fn: Callable[..., Any]) -> bool:
+    works = False
+    namespace = Namespace(fn, Captures())
+    for node in ast.walk(read(fn).node):
+        if not isinstance(node, ast.Call):
+            continue
+        func = node.func
+        if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == "self":
+            return False
+        if isinstance(func, ast.Name) and isinstance(namespace.peek(func.id), _FUNCTIONS):
+            return False
+        name = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
+        if name in _SCOPES:
+            return False
+        if name in _EITHER:
+            continue
+        form = FORMS["pl"].get(name) or FORMS["tile"].get(name)
+        if form is not None and isinstance(func, ast.Attribute):
+            works = works or bool(BY_NAME[form.op.name].core)
+    return works

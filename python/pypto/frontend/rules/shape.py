@@ -1,0 +1,347 @@
+"""Rules: the same elements in another shape, order, dtype or validity."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pypto.frontend import scalars, views
+from pypto.frontend.rules import pieces, validity
+from pypto.frontend.rules.base import Rule, absent, constant, dims, dtype_at, in_kernel, result, static_shape, tile_at
+from pypto.frontend.values import Value, Window, describe
+from pypto.ir.exprs import Dim, Expr, index, of_dim, product
+from pypto.ir.nodes import Var
+from pypto.ir.types import TensorType, TileType
+from pypto.language.dtypes import INDEX, INT64
+from pypto.language.enums import TensorLayout
+
+if TYPE_CHECKING:
+    from pypto.frontend.calls import BoundCall
+
+
+def _owner(call: BoundCall) -> Var:
+    """The argument: device memory in orchestration code, an on-chip value in a kernel where it is a box."""
+    source = call.values[0]
+    if isinstance(source, Window):
+        kernel = call.builder.level == "kernel"
+        return (views.load_window if kernel else views.view_of)(call.builder, source, call.node)
+    if not isinstance(source, Var):
+        call.builder.fail(
+            "type",
+            f"{call.form.spelling} takes a tensor or a tile, got {describe(source)}",
+            call.node_of(0),
+            "pass a tensor or an on-chip value",
+        )
+    return source
+
+
+def reshape(call: BoundCall) -> Value:
+    """The same elements in another shape."""
+    source = _owner(call)
+    if isinstance(source.type, TileType):
+        return _reshape_tile(call, source)
+    return _reshape_tensor(call, source, dims(call, 1, "shape"))
+
+
+def _reshape_tensor(call: BoundCall, source: Var, extents: tuple[Dim, ...]) -> Var:
+    if source.tensor.partial is not None:
+        call.builder.fail(
+            "value",
+            f"{call.form.spelling}: a partly valid slice of device memory has no other shape",
+            call.node,
+            "reshape it in a kernel, where it is loaded, or reshape the tensor before it is sliced",
+        )
+    have, wanted = product(source.type.shape), product(extents)
+    if isinstance(have, int) and isinstance(wanted, int) and have != wanted:
+        call.builder.fail(
+            "value",
+            f"{call.form.spelling}: {describe(source)} has another number of elements than {list(extents)}",
+            call.node,
+            "choose extents whose product is the number of elements",
+        )
+    type = TensorType(extents, source.type.dtype)
+    args = (source, tuple(of_dim(dim) for dim in extents))
+    return call.builder.op("reshape", type, args, call.node, hint=source.name)
+
+
+def _reshape_tile(call: BoundCall, source: Var) -> Value:
+    shape = static_shape(call, 1)
+    old = source.tile
+    if product(shape) != product(old.shape):
+        call.builder.fail(
+            "value",
+            f"{call.form.spelling}: {list(old.shape)} has another number of elements than {list(shape)}",
+            call.node,
+            "choose extents whose product is the number of elements",
+        )
+    if shape == old.shape:
+        return source
+    if not old.tensor_level and len(shape) != 2:
+        physical = TileType(shape, old.dtype, shape).physical
+        shape = physical
+    type = TileType(shape, old.dtype, _reshaped(call, old, shape), old.space, old.tensor_level)
+    return result(call, "reshape", type, (source, tuple(index(extent) for extent in shape)))
+
+
+def _reshaped(call: BoundCall, old: TileType, shape: tuple[int, ...]) -> tuple[Dim, ...]:
+    """The validity of a tile in another shape, where whole rows of both are valid."""
+    builder, node = call.builder, call.node
+    if old.is_full:
+        return shape
+    rows, cols = validity.require_rows(call, old.shape, old.valid)
+    _, width = old.physical
+    leading = shape[:-1]
+    outer = next((axis for axis, extent in enumerate(leading) if extent != 1), None)
+    if cols == width or old.physical[0] == 1:
+        # The valid elements are the first ones: they are the first ones of the new shape, too.
+        count = validity.scaled(builder, rows, width, node) if cols == width else cols
+        if outer is None:
+            return (*leading, count)
+        inner = 1
+        for extent in shape[outer + 1 :]:
+            inner *= extent
+        exact = count % inner == 0 if isinstance(count, int) else inner == 1 or (cols == width and width % inner == 0)
+        if exact:
+            return (*shape[:outer], validity.divided(builder, count, inner, node), *shape[outer + 1 :])
+    if shape[-1] == width and rows == old.physical[0]:
+        return (*leading, cols)
+    if shape[-1] == width and outer is not None:
+        inner = 1
+        for extent in leading[outer + 1 :]:
+            inner *= extent
+        if inner == 1 or (isinstance(rows, int) and rows % inner == 0):
+            return (*shape[:outer], validity.divided(builder, rows, inner, node), *leading[outer + 1 :], cols)
+    call.builder.fail(
+        "value",
+        f"{call.form.spelling}: the valid part of {list(old.shape)} is no box of {list(shape)}",
+        node,
+        "make all of it valid first: pl.fillpad(x)",
+    )
+
+
+def transpose(call: BoundCall) -> Value:
+    """Two axes swapped: a view of device memory in orchestration code, a new value in a kernel."""
+    builder, node = call.builder, call.node
+    source = call.values[0]
+    if isinstance(source, Var) and isinstance(source.type, TensorType) and builder.level == "kernel":
+        source = views.whole(source)
+    if isinstance(source, Window) and builder.level != "kernel":
+        source = views.view_of(builder, source, node)
+    if not isinstance(source, (Var, Window)):
+        builder.fail(
+            "type",
+            f"{call.form.spelling} takes a tensor or a tile, got {describe(source)}",
+            call.node_of(0),
+            "pass a tensor or an on-chip value",
+        )
+    shape = list(source.shape if isinstance(source, Window) else source.type.shape)
+    a, b = _axes(call, len(shape), describe(source))
+    if isinstance(source, Window):
+        if len(shape) == 2 and a != b:
+            return views.load_window(builder, source, node, transposed=True)
+        source = views.load_window(builder, source, node)
+    if isinstance(source.type, TileType):
+        return swapped(call, source, a, b)
+    shape[a], shape[b] = shape[b], shape[a]
+    partial = None if source.type.partial is None else list(source.type.partial)
+    if partial is not None:
+        partial[a], partial[b] = partial[b], partial[a]
+    valid = None if partial is None else tuple(partial)
+    type = TensorType(tuple(shape), source.type.dtype, partial=valid)
+    return builder.op("transpose", type, (source,), node, {"axes": (a, b)}, source.name)
+
+
+def _axes(call: BoundCall, rank: int, what: str) -> tuple[int, int]:
+    axes = [constant(call, call.form.params[position].name) for position in (1, 2)]
+    for axis in axes:
+        if not isinstance(axis, int) or not -rank <= axis < rank:
+            call.builder.fail(
+                "value", f"{call.form.spelling}: axis {axis!r} of {what}", call.node, f"axes are 0 to {rank - 1}"
+            )
+    first, second = (axis % rank for axis in axes)
+    return min(first, second), max(first, second)
+
+
+def swapped(call: BoundCall, tile: Var, a: int, b: int) -> Var:
+    """An on-chip value with two axes swapped; more than two axes are swapped matrix by matrix."""
+    if a == b:
+        return tile
+    builder, node, old = call.builder, call.node, tile.tile
+    shape, valid = list(old.shape), list(old.valid)
+    shape[a], shape[b], valid[a], valid[b] = shape[b], shape[a], valid[b], valid[a]
+    type = TileType(tuple(shape), old.dtype, tuple(valid), old.space, old.tensor_level)
+    rank = len(shape)
+    rest = [axis for axis in range(rank) if axis not in (a, b)]
+    if all(shape[axis] == 1 for axis in rest):
+        matrix = TileType(
+            (old.shape[a], old.shape[b]), old.dtype, (old.valid[a], old.valid[b]), old.space, old.tensor_level
+        )
+        flipped = TileType((shape[a], shape[b]), old.dtype, (valid[a], valid[b]), old.space, old.tensor_level)
+        if rank == 2:
+            return result(call, "transpose", type, (tile,), axes=(0, 1))
+        validity.require_rows(call, matrix.shape, matrix.valid)
+        value = result(call, "transpose", flipped, (pieces.retyped(builder, tile, matrix, node),), axes=(0, 1))
+        return pieces.retyped(builder, value, type, node)
+    # The plane of every index along the axis that stays, or along the last of several.
+    axis = next(axis for axis in reversed(rest) if shape[axis] != 1)
+    if not old.is_full:
+        builder.fail(
+            "unsupported",
+            f"{call.form.spelling} of a partly valid value of shape {list(old.shape)}",
+            node,
+            "make all of it valid first: pl.fillpad(x)",
+        )
+    joined = builder.op(
+        "create_tile", TileType(tuple(shape), old.dtype, tuple(shape), old.space, old.tensor_level), (), node
+    )
+    for position in range(shape[axis]):
+        at = tuple(index(position if other == axis else 0) for other in range(rank))
+        box = tuple(1 if other == axis else extent for other, extent in enumerate(old.shape))
+        plane = pieces.part_of(builder, tile, at, box, box, tuple(range(rank)), node)
+        joined = pieces.put(builder, joined, swapped(call, plane, a, b), at, node)
+    return pieces.retyped(builder, joined, type, node)
+
+
+def transpose_view(call: BoundCall) -> Value:
+    """The last two axes swapped."""
+    in_kernel(call)
+    source = call.values[0]
+    if isinstance(source, Var) and isinstance(source.type, TensorType):
+        source = views.whole(source)
+    if isinstance(source, Window) and len(source.keep) == 2:
+        return views.load_window(call.builder, source, call.node, transposed=True)
+    tile = tile_at(call, 0)
+    rank = len(tile.tile.shape)
+    return swapped(call, tile, rank - 2, rank - 1)
+
+
+def reinterpret_view(call: BoundCall) -> Value:
+    """The same bits as another dtype."""
+    builder, node = call.builder, call.node
+    dtype = dtype_at(call, 1)
+    if builder.level != "kernel":
+        builder.fail(
+            "unsupported",
+            f"{call.form.spelling} of device memory in orchestration code is not supported yet",
+            node,
+            "reinterpret the value inside a kernel, where it is loaded",
+        )
+    tile = tile_at(call, 0)
+    old = tile.tile
+    have, want = old.dtype.get_byte(), dtype.get_byte()
+    last = old.shape[-1] * have
+    given = call.given("shape")
+    shape = (*old.shape[:-1], last // want) if absent(given) else static_shape(call, 2)
+    if last % want or product(shape) * want != product(old.shape) * have:  # type: ignore[operator]  # static
+        builder.fail(
+            "value",
+            f"{call.form.spelling}: {list(old.shape)} of {old.dtype} has other bytes than {list(shape)} of {dtype}",
+            node,
+            "the bytes stay the same: the last extent changes with the size of an element",
+        )
+    if shape[:-1] == old.shape[:-1]:
+        cols = old.valid[-1]
+        if cols == old.shape[-1]:
+            cols = shape[-1]
+        elif have != want:
+            cols = validity.divided(builder, validity.scaled(builder, cols, have, node), want, node)
+        valid: tuple[Dim, ...] = (*old.valid[:-1], cols)
+    elif old.is_full:
+        valid = shape
+    else:
+        builder.fail(
+            "value",
+            f"{call.form.spelling}: a partly valid value cannot change its shape on the way",
+            call.node_named("shape"),
+            "leave 'shape' out, or make all of it valid first: pl.fillpad(x)",
+        )
+    type = TileType(shape, dtype, valid, old.space, old.tensor_level)
+    return result(call, "reinterpret_view", type, (tile,), dtype=dtype)
+
+
+def view(call: BoundCall) -> Value:
+    """Device memory in another shape; a layout other than row-major is refused."""
+    source = _owner(call)
+    layout = constant(call, "layout")
+    if layout not in (None, TensorLayout.ND):
+        call.builder.fail(
+            "unsupported",
+            f"{call.form.spelling}: memory is row-major on this device, not {layout}",
+            call.node_named("layout"),
+            "leave the layout out, or pl.transpose the tensor",
+        )
+    if not absent(call.given("valid_shape")):
+        call.builder.fail(
+            "unsupported",
+            f"{call.form.spelling}(valid_shape=...) is not supported",
+            call.node_named("valid_shape"),
+            "say what is valid where it is sliced: pl.slice(x, shape, offset, valid_shape=[...])",
+        )
+    if absent(call.given("shape")):
+        return source
+    return _reshape_tensor(call, source, dims(call, 1, "shape")) if source.is_tensor else _reshape_tile(call, source)
+
+
+def set_validshape(call: BoundCall) -> Value:
+    """Another valid region of a matrix."""
+    builder = call.builder
+    extents = tuple(_extent(call, position) for position in (1, 2))
+    source = call.values[0]
+    if isinstance(source, Var) and isinstance(source.type, TensorType):
+        source = views.whole(source)
+    if isinstance(source, Window) and len(source.keep) == 2:
+        _within(call, tuple(source.shape), extents)
+        valid = list(source.valid)
+        for axis, extent in zip(source.keep, extents, strict=True):
+            valid[axis] = extent
+        window = Window(source.base, source.offsets, source.extents, tuple(valid), source.keep)
+        return window if builder.level == "kernel" else views.view_of(builder, window, call.node)
+    in_kernel(call)
+    tile = tile_at(call, 0)
+    old = tile.tile
+    if len(old.shape) != 2:
+        builder.fail(
+            "value",
+            f"{call.form.spelling} works on a matrix, got {describe(tile)}",
+            call.node_of(0),
+            "reshape it to two axes first",
+        )
+    _within(call, old.shape, extents)
+    type = TileType(old.shape, old.dtype, extents, old.space, old.tensor_level)
+    if type.valid == old.valid:
+        return tile
+    return result(call, "set_validshape", type, (tile, *(of_dim(extent) for extent in extents)))
+
+
+def _extent(call: BoundCall, position: int) -> Dim:
+    name = call.form.params[position].name
+    node = call.node_of(position)
+    value: Expr = scalars.integer(call.builder, call.values[position], node, f"{name!r} of {call.form.spelling}")
+    if value.dtype not in (INDEX, INT64) and value.dtype.name != "UINT64":
+        call.builder.fail(
+            "type",
+            f"{call.form.spelling}: {name!r} is a {value.dtype} scalar, not INDEX, INT64 or UINT64",
+            node,
+            "convert it: pl.cast(n, pl.INDEX)",
+        )
+    return call.builder.dim(value, node)
+
+
+def _within(call: BoundCall, shape: tuple[Dim, ...], extents: tuple[Dim, ...]) -> None:
+    for position, (extent, whole) in enumerate(zip(extents, shape, strict=True), 1):
+        if isinstance(extent, int) and isinstance(whole, int) and not 0 <= extent <= whole:
+            call.builder.fail(
+                "value",
+                f"{call.form.spelling}: {extent} is not within the extent {whole} of the box",
+                call.node_of(position),
+                f"give a value between 0 and {whole}",
+            )
+
+
+RULES: dict[str, Rule] = {
+    "reshape": reshape,
+    "transpose": transpose,
+    "transpose_view": transpose_view,
+    "reinterpret_view": reinterpret_view,
+    "view": view,
+    "set_validshape": set_validshape,
+}

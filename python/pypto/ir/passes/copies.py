@@ -1,0 +1,39 @@
+"""Copies of on-chip values outside scopes, where the paths of orchestration code meet."""
+
+from __future__ import annotations
+
+from pypto.ir.nodes import ForStmt, Function, IfStmt, OpStmt, ScopeStmt, Stmt, WhileStmt
+
+COPIES = frozenset({"move", "load", "create_tile"})
+"""What the frontend emits where branches and loops of orchestration code reconcile on-chip values."""
+
+
+def scope_copies(function: Function) -> Function:
+    """The function with each such copy in a scope of its own. The given function is not changed."""
+
+    def block(body: list[Stmt]) -> list[Stmt]:
+        return [scoped(stmt) for stmt in body]
+
+    def scoped(stmt: Stmt) -> Stmt:
+        if isinstance(stmt, OpStmt) and stmt.op in COPIES:
+            return ScopeStmt(f"{function.name}_copy", None, [stmt], stmt.loc)
+        if isinstance(stmt, ForStmt):
+            return ForStmt(stmt.var, stmt.start, stmt.stop, stmt.step, stmt.kind, block(stmt.body), stmt.loc)
+        if isinstance(stmt, WhileStmt):
+            return WhileStmt(block(stmt.head), stmt.cond, block(stmt.body), stmt.loc)
+        if isinstance(stmt, IfStmt):
+            return IfStmt(stmt.cond, block(stmt.then), block(stmt.orelse), stmt.loc)
+        return stmt
+
+    if function.kind.is_kernel:
+        return function
+    return Function(
+        function.name,
+        function.kind,
+        function.params,
+        block(function.body),
+        function.returns,
+        function.loc,
+        function.symbols,
+        function.attrs,
+    )

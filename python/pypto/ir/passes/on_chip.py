@@ -1,0 +1,157 @@
+"""What lives on chip at once, compared with the buffers of the real chip: the simulated one has room for more.
+
+Within a kernel every on-chip value is live from where it is made to its last use; a view shares the memory of what it
+views. Tensor operations do not say where their values live: what only products read is in the matrix buffer, what they
+give is in the accumulator until something else needs it, everything else is in the vector buffer.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import Final
+
+from pypto.ir.diagnostics import Diagnostic, Loc, error_for
+from pypto.ir.effects import defined, used
+from pypto.ir.nodes import ForStmt, Function, IfStmt, OpStmt, Program, Stmt, Var, WhileStmt, walk
+from pypto.language.enums import MemorySpace
+
+KIB: Final = 1024
+CAPACITY: Final = {
+    MemorySpace.Vec: 192 * KIB,
+    MemorySpace.Mat: 512 * KIB,
+    MemorySpace.Left: 64 * KIB,
+    MemorySpace.Right: 64 * KIB,
+    MemorySpace.Acc: 128 * KIB,
+}
+"""Bytes of the buffers of one core of the 910B."""
+
+_SAME_MEMORY: Final = frozenset({"reshape", "set_validshape", "reinterpret_view", "fillpad_inplace"})
+_PRODUCTS: Final = frozenset({"matmul", "matmul_acc", "batch_matmul", "batch_matmul_acc", "matmul_bias", "gemv"})
+_ROW: Final = 32
+
+
+_logger = logging.getLogger("pypto.ir")
+
+
+def check_on_chip(program: Program, strict: bool) -> list[str]:
+    """Warns of every kernel of an outlined program that keeps too much on chip; with `strict` it is refused.
+
+    The simulated chip runs such a kernel, and well: the warning goes to the log `pypto.ir` at level INFO, so that it
+    reaches whoever asks for it and no program that prints nothing now prints something. Returns the texts.
+    """
+    problems = [
+        problem
+        for function in program.functions.values()
+        if function.kind.is_kernel
+        for problem in _Kernel(function).problems()
+    ]
+    if problems and strict:
+        raise error_for(problems)
+    texts = [problem.render() for problem in problems]
+    for text in texts:
+        _logger.info("%s", text)
+    return texts
+
+
+@dataclass(slots=True)
+class _Peak:
+    size: int = 0
+    tiles: list[Var] = field(default_factory=list)
+    loc: Loc | None = None
+
+
+class _Kernel:
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.roots: dict[Var, Var] = {}
+        self.spaces: dict[Var, MemorySpace] = {}
+        self.peaks = {space: _Peak() for space in CAPACITY}
+        self._look_at_uses()
+
+    def _look_at_uses(self) -> None:
+        outside_products: set[Var] = set()
+        operands: set[Var] = set()
+        for stmt in walk(self.function.body):
+            if not isinstance(stmt, OpStmt):
+                continue
+            tiles = [arg.resolve() for arg in stmt.args if isinstance(arg, Var) and not arg.is_tensor]
+            out = stmt.out.resolve() if isinstance(stmt.out, Var) else None
+            if stmt.op in _SAME_MEMORY and out is not None and tiles:
+                self.roots.setdefault(out, self.roots.get(tiles[0], tiles[0]))
+            if stmt.op in _PRODUCTS:
+                operands.update(tiles[-2:])
+            elif stmt.op not in ("store", "move"):
+                outside_products.update(tiles)
+            if out is not None and not out.is_tensor:
+                self.spaces.setdefault(out, out.tile.space)
+        for var in self.spaces:
+            if var.tile.tensor_level and var.tile.space is MemorySpace.Vec and var in operands - outside_products:
+                self.spaces[var] = MemorySpace.Mat
+
+    def problems(self) -> list[Diagnostic]:
+        """One for each buffer that is too small."""
+        self._block(self.function.body, frozenset())
+        return [
+            _too_much(self.function, space, peak)
+            for space, peak in self.peaks.items()
+            if peak.size > CAPACITY[space] and peak.loc is not None
+        ]
+
+    def _block(self, body: list[Stmt], live: frozenset[Var]) -> frozenset[Var]:
+        """Goes backwards through a block; returns what is live before it."""
+        for stmt in reversed(body):
+            if isinstance(stmt, IfStmt):
+                live = self._block(stmt.then, live) | self._block(stmt.orelse, live)
+            elif isinstance(stmt, (ForStmt, WhileStmt)):
+                for _ in range(2):  # what a round leaves is live at the start of the next
+                    live = live | self._block(stmt.body, live)
+                    if isinstance(stmt, WhileStmt):
+                        live = live | self._block(stmt.head, live)
+            live = self._step(stmt, live)
+        return live
+
+    def _step(self, stmt: Stmt, live: frozenset[Var]) -> frozenset[Var]:
+        target = defined(stmt)
+        made = frozenset({self._root(target)} if isinstance(target, Var) and not target.is_tensor else ())
+        read = frozenset(self._root(name) for name in used(stmt) if isinstance(name, Var) and not name.is_tensor)
+        before = (live - made if isinstance(stmt, OpStmt) and stmt.op not in _SAME_MEMORY else live) | read
+        # A result may take the place of an operand that is not used again: both moments count, not their sum.
+        self._record(live | made, stmt.loc)
+        self._record(before, stmt.loc)
+        return before
+
+    def _root(self, var: Var) -> Var:
+        return self.roots.get(var.resolve(), var.resolve())
+
+    def _record(self, live: frozenset[Var], loc: Loc) -> None:
+        sizes = dict.fromkeys(CAPACITY, 0)
+        for var in live:
+            space = self.spaces.get(var, var.tile.space)
+            if space in sizes:
+                sizes[space] += _bytes(var)
+        for space, size in sizes.items():
+            if size > self.peaks[space].size:
+                tiles = [var for var in live if self.spaces.get(var, var.tile.space) is space]
+                self.peaks[space] = _Peak(size, tiles, loc)
+
+
+def _bytes(var: Var) -> int:
+    rows, cols = var.tile.physical
+    size = max(1, var.tile.dtype.bits // 8)
+    return -(-rows * cols * size // _ROW) * _ROW
+
+
+def _too_much(function: Function, space: MemorySpace, peak: _Peak) -> Diagnostic:
+    from pypto.ir.printer import type_text
+
+    tiles = sorted(peak.tiles, key=_bytes, reverse=True)
+    listed = ", ".join(f"{var.name}: {type_text(var.type)} {_bytes(var) / KIB:g} KiB" for var in tiles[:12])
+    assert peak.loc is not None, "a peak that is too high was seen somewhere"
+    return Diagnostic(
+        "value",
+        f"{function.name!r} keeps {peak.size / KIB:g} KiB in {space.value} here, and the 910B has "
+        f"{CAPACITY[space] // KIB}: {listed}{', ...' if len(tiles) > 12 else ''}",
+        peak.loc,
+        "work on smaller tiles: loop over chunks of rows or columns",
+    )

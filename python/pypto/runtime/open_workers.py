@@ -1,0 +1,58 @@
+"""Workers that nobody closed: the warning about what they leak, and their end when they are collected or at exit."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import weakref
+from typing import TYPE_CHECKING
+
+from pypto import _pypto
+from pypto.runtime.runtime_base import logger
+
+if TYPE_CHECKING:
+    from pypto.runtime.worker import ChipWorker
+
+_open: weakref.WeakSet[ChipWorker] = weakref.WeakSet()
+
+
+def add(worker: ChipWorker) -> None:
+    """Makes sure that a worker is closed before the interpreter ends."""
+    _open.add(worker)
+
+
+def discard(worker: ChipWorker) -> None:
+    """Forgets a worker that is closed."""
+    _open.discard(worker)
+
+
+def warn_leaked(worker: str, leaked: list[str]) -> None:
+    """Names what a close had to free."""
+    names = "".join(f"\n  {tensor}" for tensor in leaked)
+    logger.warning(
+        "closing the ChipWorker for %s freed %d tensors that the program was leaking; free them with free_tensor():%s",
+        worker,
+        len(leaked),
+        names,
+    )
+
+
+def close_abandoned(impl: _pypto.Worker, worker: str, pid: int) -> None:
+    """Closes the device of a worker that was collected while open. There is nobody to raise at."""
+    if pid != os.getpid():
+        return
+    leaked, damage = impl.close()
+    if leaked:
+        warn_leaked(worker, leaked)
+    if damage is not None:
+        logger.warning("closing the abandoned ChipWorker for %s: %s", worker, damage)
+
+
+@atexit.register
+def _close_at_exit() -> None:
+    """Closes what is still open. Launches of other threads are stopped: the interpreter does not wait for them."""
+    for worker in list(_open):
+        try:
+            worker._close(stop=True)
+        except Exception as error:
+            logger.warning("closing the ChipWorker for %s at exit: %s", worker.binding, error)

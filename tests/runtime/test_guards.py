@@ -1,0 +1,93 @@
+"""Poison mode: what was overwritten behind the end of a tensor is reported, at close at the latest."""
+
+import ctypes
+import gc
+import logging
+import os
+import re
+
+import pytest
+import torch
+
+from pypto.runtime import ChipWorker, DeviceTensor, RunConfig
+
+
+def smash(worker: ChipWorker, tensor: DeviceTensor, behind: int = 0) -> None:
+    """Overwrites a byte behind the end of a tensor, as a defect of the device would: kernels cannot."""
+    pattern = os.urandom(tensor.nbytes)
+    worker.copy_to(tensor, torch.frombuffer(bytearray(pattern), dtype=torch.uint8))
+    with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", buffering=0) as memory:
+        for line in maps:
+            found = re.match(r"([0-9a-f]+)-([0-9a-f]+) rw-p 00000000 00:00 0 +$", line)
+            if found is None:
+                continue
+            first, end = (int(address, 16) for address in found.groups())
+            memory.seek(first)
+            at = memory.read(min(end - first, 16 << 20)).find(pattern)
+            # A new mapping is put below the others, so its device memory is near the start of what the kernel merged.
+            # Other copies of the pattern lie on the heap, at no granule.
+            if at != -1 and at % 256 == 0 and end - first >= 1 << 20:
+                ctypes.memset(first + at + tensor.nbytes + behind, 0x77, 1)
+                return
+    raise AssertionError("device memory was not found")
+
+
+@pytest.fixture
+def poisoned() -> ChipWorker:
+    return ChipWorker(RunConfig(device_memory=1 << 20, poison=True))
+
+
+TEXT = (
+    r"memory behind the end of UINT8 \(1024,\) at 0x[0-9a-f]+ \(1 KiB\), allocated at \S+test_guards\.py:\d+ of "
+    r"worker #\d+.* was overwritten; the first bad byte is 1031 bytes from its base, 7 behind its end"
+)
+
+
+def test_close_names_what_leaked_then_what_was_overwritten(
+    poisoned: ChipWorker, caplog: pytest.LogCaptureFixture
+) -> None:
+    tensor = poisoned.alloc_tensor((1024,), torch.uint8)
+    smash(poisoned, tensor, 7)
+    with (
+        caplog.at_level(logging.WARNING, "pypto.runtime.runtime_base"),
+        pytest.raises(RuntimeError, match=f"^found at close: {TEXT}$") as raised,
+    ):
+        poisoned.close()
+    assert raised.value.code == "guard_violated"
+    assert "freed 1 tensors" in caplog.text
+    assert not poisoned.initialized
+    poisoned.close()
+    with poisoned:
+        assert poisoned.memory_stats()["live"] == 0
+
+
+def test_the_error_of_the_block_is_not_lost(poisoned: ChipWorker) -> None:
+    def fail() -> None:
+        with poisoned:
+            smash(poisoned, poisoned.alloc_tensor((1024,), torch.uint8), 7)
+            raise KeyError("the user's own")
+
+    with pytest.raises(RuntimeError, match="found at close") as raised:
+        fail()
+    assert isinstance(raised.value.__context__, KeyError)
+
+
+def test_free_frees_and_raises(poisoned: ChipWorker) -> None:
+    tensor = poisoned.alloc_tensor((1024,), torch.uint8)
+    smash(poisoned, tensor, 7)
+    with pytest.raises(RuntimeError, match=f"^found at free: {TEXT}$"):
+        poisoned.free_tensor(tensor)
+    assert poisoned.memory_stats()["live"] == 0
+    poisoned.close()
+
+
+def test_a_worker_that_nobody_closed_reports_it_in_the_log(
+    poisoned: ChipWorker, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = ChipWorker(RunConfig(device_memory=1 << 20, poison=True))
+    smash(worker, worker.alloc_tensor((1024,), torch.uint8), 7)
+    with caplog.at_level(logging.WARNING, "pypto.runtime.runtime_base"):
+        del worker
+        gc.collect()
+    assert re.search(f"closing the abandoned ChipWorker for a2a3sim device 0: found at close: {TEXT}", caplog.text)
+    poisoned.close()
