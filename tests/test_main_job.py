@@ -48,6 +48,12 @@ def test_the_host_wall_falls_where_the_copy_was_most_of_it(table: Table) -> None
     assert table[1, "resident"][0] < table[1, "host"][0]
 
 
+def test_the_device_wall_does_not_rise(table: Table) -> None:
+    """Up to half again is what a busy machine makes of equal work."""
+    host, resident = (sum(table[rows, place][1] for rows in BATCHES) for place in ("host", "resident"))
+    assert resident < 1.5 * host
+
+
 @pytest.mark.parametrize("rows", BATCHES)
 def test_the_device_wall_is_part_of_the_host_wall_and_never_zero(table: Table, rows: int) -> None:
     for place in ("host", "resident"):

@@ -58,3 +58,17 @@ def test_every_file_that_the_readme_links_to_exists() -> None:
     assert links
     for link in links:
         assert (ROOT / link).exists(), link
+
+
+def test_the_page_on_benches_names_every_bench_and_every_question() -> None:
+    page = (ROOT / "benches" / "README.md").read_text()
+    core = re.findall(r'\[\[bench\]\]\nname = "(\w+)"', (ROOT / "Cargo.toml").read_text())
+    assert core
+    for name in core:
+        assert f"\n| `{name}` |" in page, name
+    script = (ROOT / "benches" / "python" / "run.py").read_text()
+    questions = re.findall(r'"(\w+)"', re.findall(r"QUESTIONS = \((.*?)\)", script)[0])
+    for question in questions:
+        assert f"[{question}]" in page, question
+    for option in set(re.findall(r'"(--\w+)"', script)):
+        assert option in page, option

@@ -52,11 +52,12 @@ def as_json(results: list[Result]) -> str:
 
 @dataclass(frozen=True)
 class Paired:
-    """Times of one call each in ns, and the median of `first / second` over neighbouring samples."""
+    """Times of one call each in ns, and `first / second`: the median over neighbouring samples, and of the quickest."""
 
     first_ns: float
     second_ns: float
     ratio: float
+    least: float
 
 
 def paired(first: str, second: str, names: dict[str, Any], *, calls: int, samples: int = 41) -> Paired:
@@ -75,6 +76,7 @@ def paired(first: str, second: str, names: dict[str, Any], *, calls: int, sample
         first_ns=statistics.median(pair[0] for pair in pairs),
         second_ns=statistics.median(pair[1] for pair in pairs),
         ratio=statistics.median(pair[0] / pair[1] for pair in pairs),
+        least=min(pair[0] for pair in pairs) / min(pair[1] for pair in pairs),
     )
 
 
@@ -87,7 +89,7 @@ def quickest(first: str, second: str, names: dict[str, Any], *, calls: int, samp
     timers = [timeit.Timer(statement, timer=time.process_time, globals=names) for statement in (first, second)]
     pairs = [tuple(timer.timeit(calls) / calls * 1e9 for timer in timers) for _ in range(samples + 1)][1:]
     first_ns, second_ns = (min(times) for times in zip(*pairs, strict=True))
-    return Paired(first_ns=first_ns, second_ns=second_ns, ratio=first_ns / second_ns)
+    return Paired(first_ns=first_ns, second_ns=second_ns, ratio=first_ns / second_ns, least=first_ns / second_ns)
 
 
 def median_of_processes(script: str, *, samples: int = 7) -> float:

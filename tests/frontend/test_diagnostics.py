@@ -137,6 +137,7 @@ def test_what_is_not_part_of_the_language_is_refused_with_advice(statement: str,
         scope["kernel"].lower(n=pl.RUNTIME)
     (diagnostic,) = caught.value.diagnostics
     assert message in diagnostic.message
+    assert diagnostic.hint
     assert advice in diagnostic.hint
     assert diagnostic.loc.line == 6
     assert f"{path}:6:" in str(caught.value)

@@ -40,10 +40,24 @@ def test_close_may_come_twice_or_before_init() -> None:
     worker = ChipWorker(auto_init=False)
     worker.close()
     worker.init()
+    assert re.fullmatch(r"<ChipWorker a2a3sim device 0, open as worker #\d+>", repr(worker))
     worker.close()
     worker.close()
     assert not worker.initialized
     assert repr(worker) == "<ChipWorker a2a3sim device 0, closed>"
+
+
+def test_ctrl_c_during_an_upload_leaves_no_allocation_behind(
+    worker: ChipWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(worker, "_prepare_init", interrupted)
+    before = worker.memory_report().live
+    with pytest.raises(KeyboardInterrupt):
+        worker.alloc_tensor((4, 8), torch.float32, init=torch.ones(8, 4).t())
+    assert worker.memory_report().live == before
 
 
 OPERATIONS = {
@@ -328,6 +342,8 @@ def test_copies_end_inside_the_allocation(worker: ChipWorker) -> None:
             call(tensor, host, 65)
         with pytest.raises(ValueError, match="nbytes must be a positive int"):
             call(tensor, host, 0)
+        with pytest.raises(ValueError, match="nbytes must be a positive int, got True"):
+            call(tensor, host, True)
         with pytest.raises(ValueError, match="allocation base"):
             call(999, host.data_ptr(), 4)
 

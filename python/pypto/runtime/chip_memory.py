@@ -62,7 +62,7 @@ class ChipMemory(Worker):
         try:
             check_init(init, tensor.shape, dtype)
             impl.copy_to(tensor, self._prepare_init(init))
-        except Exception:
+        except BaseException:  # Ctrl-C too leaves no allocation behind
             impl.free_tensor(tensor)
             raise
         return tensor

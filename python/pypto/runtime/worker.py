@@ -140,6 +140,7 @@ class ChipWorker(ChipMemory):
             finally:
                 if not impl.is_open:
                     self._forget(impl)
+        # At interpreter exit (`stop`) nothing is said: everything ends then, and a list of it only alarms.
         if leaked and not stop:
             open_workers.warn_leaked(str(self._binding), leaked)
         if damage is not None:
@@ -318,5 +319,6 @@ class ChipWorker(ChipMemory):
     # What the methods above share
 
     def __repr__(self) -> str:
-        """Binding and state."""
-        return f"<ChipWorker {self._binding}, {'open' if self.initialized else 'closed'}>"
+        """Binding, and the number by which messages call the opened device."""
+        impl = self._impl
+        return f"<ChipWorker {self._binding}, {'closed' if impl is None else f'open as worker #{impl.id}'}>"

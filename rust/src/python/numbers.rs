@@ -49,15 +49,22 @@ fn shown(object: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(if text.len() <= 120 { text } else { format!("an object of type {}", type_name(object)) })
 }
 
-/// A number of bytes: a positive integer, `None` for one that no memory reaches (2**63 and more). `True` counts as 1, as it
-/// does in PyPTO.
+/// What `malloc` is asked for: as [`byte_count`], but `True` counts as 1, as it does in PyPTO.
+///
+/// # Errors
+/// As there.
+pub(super) fn malloc_size(object: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+    if object.is_instance_of::<PyBool>() && object.is_truthy()? {
+        return Ok(Some(1));
+    }
+    byte_count(object)
+}
+
+/// A number of bytes: a positive integer, `None` for one that no memory reaches (2**63 and more).
 ///
 /// # Errors
 /// `ValueError` for everything else.
 pub(super) fn byte_count(object: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
-    if object.is_instance_of::<PyBool>() && object.is_truthy()? {
-        return Ok(Some(1));
-    }
     match Integer::read(object) {
         Some(Integer::Fits(value)) if value > 0 => Ok(Some(value as u64)),
         Some(Integer::High) => Ok(None),

@@ -126,7 +126,7 @@ impl Worker {
     }
 
     fn malloc(&self, py: Python<'_>, nbytes: &Bound<'_, PyAny>) -> PyResult<u64> {
-        let bytes = numbers::byte_count(nbytes)?.ok_or_else(|| {
+        let bytes = numbers::malloc_size(nbytes)?.ok_or_else(|| {
             Edge::TooLarge.error(format!("nbytes={nbytes} of malloc() is more than any device memory has"))
         })?;
         let site = site::caller(py);

@@ -1,18 +1,16 @@
 //! The cores of the simulated chip: threads that take the parts of a task.
-//!
-//! The threads are not pinned to CPUs. The caller is core 0, it runs where the kernel puts it, and when that is the CPU
-//! to which another core is pinned, the two share it while other CPUs are free: on a busy machine of two CPUs the median
-//! of a round trip was 20 ms then, and 1 us with free threads. Where they do not collide, pinned threads are no faster.
 #![allow(unsafe_code)] // promises the hand-off that one thread at a time runs
 
 mod cpus;
 mod handoff;
+mod seats;
 
 use crate::fork;
 use crate::sync::global::{AtomicU32, AtomicUsize, Ordering};
 use crate::sync::thread::{self, JoinHandle, Thread};
 use crate::sync::{Arc, Mutex, lock};
 use handoff::{Handoff, Part, Wait};
+use seats::Seats;
 use std::cell::Cell;
 use std::mem;
 use std::sync::PoisonError;
@@ -20,8 +18,8 @@ use std::time::{Duration, Instant};
 
 pub use cpus::{CoresError, MAX_CORES, default_cores};
 
-/// How long a core goes on looking for work after work. A core that looks answers in 0.1-0.3 us, one that sleeps in
-/// 10-29 us, so this is what two or three wakes cost.
+/// How long a core goes on looking for work after work. A core that looks answers in 0.3 us, one that sleeps in 10-60 us
+/// (the more the longer its CPU has slept), so looking wastes about what one wake costs.
 const SPIN: Duration = Duration::from_micros(50);
 /// Turns of a spin loop between two looks at the clock: about a microsecond of `pause`.
 const TURNS_PER_LOOK: u32 = 32;
@@ -51,6 +49,7 @@ struct Crew {
     threads: Vec<Thread>,
     joins: Vec<JoinHandle<()>>,
     patience: Patience,
+    seats: Option<Seats>,
 }
 
 impl CorePool {
@@ -103,8 +102,14 @@ impl CorePool {
         let mut crew = lock(&self.crew);
         let crew = crew.get_or_insert_with(|| Crew::start(self.cores, self.number));
         let _inside = Inside::enter(self.number, 0);
+        let mut wake = |core: usize| {
+            if let Some(seats) = &mut crew.seats {
+                seats.make_way();
+            }
+            crew.threads[core - 1].unpark();
+        };
         // SAFETY: the lock is held, so this is the only caller; the threads serve the cores in their order.
-        unsafe { crew.handoff.run(&crew.threads, parts, part, &crew.patience, waiting) };
+        unsafe { crew.handoff.run(crew.threads.len(), parts, part, &crew.patience, &mut wake, waiting) };
     }
 }
 
@@ -131,10 +136,15 @@ impl Crew {
         let handoff = Handoff::new(cores);
         let usable = cpus::usable();
         let spins = cores <= usable;
+        let seats = if spins { Seats::new(cores) } else { None };
         let joins: Vec<JoinHandle<()>> = (1..cores)
             .map_while(|core| {
                 let handoff = handoff.clone();
+                let seat = seats.as_ref().map(|seats| seats.seat(core));
                 let serve = move || {
+                    if let Some(seat) = seat {
+                        seat.take();
+                    }
                     let _inside = Inside::enter(pool, core);
                     let patience = Patience::new(spins, usable);
                     patience.wakes();
@@ -145,7 +155,7 @@ impl Crew {
             })
             .collect();
         let threads = joins.iter().map(|join| join.thread().clone()).collect();
-        Crew { handoff, threads, joins, patience: Patience::new(spins, usable) }
+        Crew { handoff, threads, joins, patience: Patience::new(spins, usable), seats }
     }
 }
 

@@ -10,6 +10,7 @@ mod block;
 mod coverage;
 mod entry;
 mod frame;
+mod grid;
 mod interpret;
 mod pace;
 mod packed;

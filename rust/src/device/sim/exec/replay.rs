@@ -3,7 +3,7 @@
 //! Where a program reads no elements, its extents and scalars decide everything that it does: which boxes lie where in
 //! the arguments, how often loops go round. So the second launch with the same ones writes down its steps, with operands
 //! as distances from the begin of their tensors, and from the third on the steps run from there: no view is set up, no box
-//! evaluated, no loop counted. That is 45 ns for one addition of 16x16 tensors where the interpreter takes 100. Addresses
+//! evaluated, no loop counted. That is 65 ns for one addition of 16x16 tensors where the interpreter takes 155. Addresses
 //! may change from launch to launch, as when one program serves the layers of a model.
 
 use super::coverage::Coverage;

@@ -3,6 +3,7 @@
 
 use super::access::{BoxMem, WindowMem, plain_matrix};
 use super::frame::Frame;
+use super::grid::Grid;
 use super::interpret::{Context, Core, Lane};
 use super::packed::Packed;
 use super::replay::{Evaluated, Replay, StepId, Taken, product_operands};
@@ -244,14 +245,10 @@ impl<'a> Crew<'a> {
         let context = self.context;
         let kernel = &step.kernels[usize::from(trans[0])][usize::from(trans[1])];
         let work = m * n * k.max(1) * FMA_PS;
-        // Columns are cut first: each part then reads its own part of the right operand, which is the large one.
-        let (m_step, n_step) = (kernel.m_step() as u64, kernel.n_step() as u64);
-        let by_rows = m / m_step > n / n_step;
-        let (length, grain) = if by_rows { (m, m_step) } else { (n, n_step) };
-        let blocks = length.div_ceil(grain);
-        // Each part packs its operands anew, so short products come in few parts.
-        let few = if work < LONG_PS { 2 * context.pool.cores() as u64 } else { blocks };
-        let parts = self.parts(work, blocks.min(few));
+        let cores = context.pool.cores() as u64;
+        let least = if self.alone && cores > 1 { (work / PART_PS).clamp(1, 2 * cores) } else { 1 };
+        let steps = [kernel.m_step() as u64, kernel.n_step() as u64];
+        let grid = Grid::cut([m, n], steps, work, least, 2 * LONG_PS);
         let sizes = [&step.a, &step.b, &step.c, step.acc.as_ref().unwrap_or(&step.c)];
         let sizes = sizes.map(|operand| operand.dtype.size() as isize);
         let right = Packed::find(context.packed, kernel, (mems[1].data, mems[1].row_stride), [m, n, k]);
@@ -262,9 +259,8 @@ impl<'a> Crew<'a> {
                 return;
             }
             let (mems, right) = *addresses.get();
-            let first = (blocks * part as u64 / parts * grain).min(length) as isize;
-            let last = (blocks * (part as u64 + 1) / parts * grain).min(length) as isize;
-            let (row, col) = if by_rows { (first, 0) } else { (0, first) };
+            let ([row, col], [rows, cols]) = grid.part(part as u64);
+            let (row, col) = (row as isize, col as isize);
             let place = |operand: usize, row: isize, col: isize| {
                 let MemArg { data, row_stride, .. } = mems[operand];
                 let turned = trans.get(operand).is_some_and(|&trans| trans);
@@ -273,8 +269,8 @@ impl<'a> Crew<'a> {
             };
             let target = place(2, row, col);
             let args = MatMulArgs {
-                m: if by_rows { (last - first) as usize } else { m as usize },
-                n: if by_rows { n as usize } else { (last - first) as usize },
+                m: rows as usize,
+                n: cols as usize,
                 k: k as usize,
                 a: place(0, row, 0),
                 b: match right {
@@ -290,12 +286,11 @@ impl<'a> Crew<'a> {
             // SAFETY: the caller checked every operand; parts write different blocks of `c`.
             unsafe { kernel.run(&args) };
         };
-        if parts == 1 {
-            part(0, self.number);
-        } else {
-            context.pool.run_watched(parts as usize, &part, &mut || {
+        match grid.parts() {
+            1 => part(0, self.number),
+            parts => context.pool.run_watched(parts as usize, &part, &mut || {
                 poller.poll();
-            });
+            }),
         }
         work as i64
     }

@@ -90,20 +90,21 @@ impl Handoff {
         })
     }
 
-    /// Runs every part once, on the caller and on the cores `1..=threads.len()`, and returns when all have ended. If a
+    /// Runs every part once, on the caller and on the cores `1..=helpers`, and returns when all have ended. If a
     /// part panics, parts that nobody has taken are left out, and the panic goes on in the caller.
     ///
-    /// `wait` says how the caller waits for cores; `waiting` is called at least every 10 ms meanwhile. A panic of it goes
+    /// `wake(core)` unparks the thread of a core and does not panic. `wait` says how the caller waits for cores; `waiting` is called at least every 10 ms meanwhile. A panic of it goes
     /// on when the cores have finished.
     ///
     /// # Safety
-    /// One thread at a time runs. `threads` are the threads that [`Handoff::serve`] the cores 1, 2, ...
+    /// One thread at a time runs.
     pub unsafe fn run(
         &self,
-        threads: &[Thread],
+        helpers: usize,
         parts: usize,
         part: &Part<'_>,
         wait: &impl Wait,
+        wake: &mut dyn FnMut(usize),
         waiting: &mut dyn FnMut(),
     ) {
         let part: *const Part<'_> = part;
@@ -117,10 +118,10 @@ impl Handoff {
         });
         self.next.store(0, Ordering::Relaxed);
 
-        let helpers = threads.len().min(parts.saturating_sub(1));
-        for (mailbox, thread) in self.mailboxes.iter().zip(&threads[..helpers]) {
+        let helpers = helpers.min(parts.saturating_sub(1));
+        for (mailbox, core) in self.mailboxes[..helpers].iter().zip(1..) {
             if mailbox.swap(POSTED, Ordering::AcqRel) == PARKED {
-                thread.unpark();
+                wake(core);
             }
         }
         self.take_parts(job, 0);

@@ -35,8 +35,9 @@ impl Model {
     }
 
     fn run(&self, parts: usize, part: &Part<'_>) {
-        // SAFETY: the model has one caller, and each thread serves its core.
-        unsafe { self.handoff.run(&self.threads, parts, part, &Turns(self.turns), &mut || {}) };
+        let mut wake = |core: usize| self.threads[core - 1].unpark();
+        // SAFETY: the model has one caller.
+        unsafe { self.handoff.run(self.threads.len(), parts, part, &Turns(self.turns), &mut wake, &mut || {}) };
     }
 
     /// Runs `parts` parts that write without any synchronisation of their own, and reads what they wrote: loom
