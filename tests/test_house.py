@@ -90,3 +90,12 @@ def test_the_architecture_page_lists_where_unsafe_code_is_allowed() -> None:
     unlisted = {str(path) for path in allowed if not listed & {str(path), *(f"{parent}/" for parent in path.parents)}}
     assert unlisted == set()
     assert {name for name in listed if not (RUST / name).exists()} == set()
+
+
+def test_no_file_holds_the_two_sides_of_a_merge() -> None:
+    texts = {".rs", ".py", ".pyi", ".md", ".toml", ".sh"}
+    folders = ["rust", "python", "tests", "benches", "examples", "docs", "tools"]
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in texts]
+    assert files
+    for path in [*files, *ROOT.glob("*.md"), *ROOT.glob("*.toml")]:
+        assert not re.search(r"^(<{7}|={7}|>{7})( |$)", path.read_text(), flags=re.MULTILINE), path

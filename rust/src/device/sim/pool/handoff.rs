@@ -93,8 +93,8 @@ impl Handoff {
     /// Runs every part once, on the caller and on the cores `1..=helpers`, and returns when all have ended. If a
     /// part panics, parts that nobody has taken are left out, and the panic goes on in the caller.
     ///
-    /// `wake(core)` unparks the thread of a core and does not panic. `wait` says how the caller waits for cores; `waiting` is called at least every 10 ms meanwhile. A panic of it goes
-    /// on when the cores have finished.
+    /// `wake(core)` unparks the thread of a core and does not panic. `wait` says how the caller waits for cores; `waiting` is
+    /// called at least every 10 ms meanwhile. A panic of it goes on when the cores have finished.
     ///
     /// # Safety
     /// One thread at a time runs.
