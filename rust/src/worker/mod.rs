@@ -11,7 +11,6 @@
 //! | `check`     | what `bind` says about arguments, without a launch                                  |
 //! | `launch`    | bind, copies in, the device's work, copies out; `workspace` lends memory            |
 //! | `close`     | the end, in the order that the contract sets                                        |
-//! | `fork`      | a forked child gets an error instead of a hang                                      |
 //!
 //! One mutex keeps everything apart that happens on a worker; nothing that two workers share is locked on the way of a
 //! launch. A finer lock would let a second thread allocate while the device works, but then freeing a buffer that a
@@ -22,7 +21,6 @@ mod check;
 mod close;
 mod counters;
 mod error;
-mod fork;
 mod launch;
 mod memory;
 mod mismatch;
@@ -43,6 +41,7 @@ pub use value::{HostTensor, Value};
 use crate::arena::{Arena, Buffer, BufferSpec, MemoryReport, Owner, Site};
 use crate::device::Device;
 use crate::error::Result;
+use crate::fork;
 use crate::id::{DeviceAddr, WorkerId};
 use crate::program::Program;
 use counters::Tally;
@@ -73,7 +72,7 @@ pub struct WorkerConfig {
 pub struct Worker {
     owner: Arc<Owner>,
     platform: &'static str,
-    /// The process that opened it, see [`fork`].
+    /// The process that opened it, see [`crate::fork`].
     generation: u32,
     tally: Tally,
     open: Mutex<Option<Open>>,
@@ -103,7 +102,6 @@ impl Worker {
     /// [`crate::arena::ArenaError`] where the capacity is 0 or the machine has no such address space.
     pub fn open(config: WorkerConfig) -> Result<Arc<Worker>> {
         let WorkerConfig { name, device, capacity, poison, packed_share } = config;
-        fork::watch();
         let owner = Arc::new(Owner::new(name));
         let arena = Arena::new(owner.clone(), capacity, poison)?;
         let platform = device.platform();
