@@ -1,7 +1,7 @@
 //! Packed forms beside resident buffers.
 //!
-//! A matrix that products use again and again as it is keeps a second, packed form: x[16, 1024] @ W[1024, 4096] reads W
-//! 1.2 (FP16) to 2 times (BF16) as fast from it. It is made in the second launch that finds the buffer unchanged, so that a
+//! A matrix that products use again and again as it is keeps a second, packed form: with it the device works 0.65 ms on
+//! x[16, 1024] @ W[1024, 4096] in FP16, without it 1.4 ms (`examples/runtime/resident_weight.py`, two cores). It is made in the second launch that finds the buffer unchanged, so that a
 //! buffer that is written between launches costs nothing, and it is dropped when the buffer is written or freed, or when a
 //! user's tensor needs the memory.
 #![allow(unsafe_code)] // It hands addresses to the device.

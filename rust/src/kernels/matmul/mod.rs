@@ -41,7 +41,8 @@ use super::isa::Isa;
 use crate::dtype::DType;
 use tile::{Kernels, Out};
 
-/// Up to this many rows a right operand in place is read at the speed of memory.
+/// Up to this many rows the right operand is taken where it lies: the kernels for one row read it at 84-98 % of the speed of
+/// memory. Where exactly packing begins to gain was not measured.
 const STREAM_ROWS: usize = 4;
 
 /// A kind of product, resolved for one instruction set.

@@ -33,7 +33,7 @@ pub(in crate::device::sim) enum Waits {
 }
 
 /// Nanoseconds of a task for which it is worth to look for others that can run beside it: a core that sleeps takes
-/// 10-29 us to wake, a look ahead some percent of the task.
+/// 10-60 us to wake.
 const WORTH_NS: u64 = 30_000;
 
 impl Host for Entry<'_> {

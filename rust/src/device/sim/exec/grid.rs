@@ -2,7 +2,7 @@
 //!
 //! Each part packs its own rows of the left operand and its own columns of the right one, so a part that is long and
 //! narrow packs as much as it multiplies. Parts are therefore near squares: of 1024x1024x1024, four parts of 512x512 pack
-//! each operand twice (5 % of the work), four of 1024x256 pack the left one four times (10 %).
+//! each operand twice, four of 1024x256 pack the left one four times and the right one once.
 
 /// Parts of a result of `extents`: `cuts` along each axis, at multiples of `steps`.
 #[derive(Clone, Copy, Debug)]

@@ -2,8 +2,7 @@
 //!
 //! The scalar part of a kernel (offsets, loops, views, conditions) runs as ever, and each step leaves the boxes that it
 //! would read and write. That is exact where an analysis at registration would have to guess (strided loops over blocks,
-//! block tables, run-time lengths), and costs what the scalar part costs, some percent of a task that is worth
-//! another core. What depends on values that the task itself computes cannot be known ahead; such a task counts as
+//! block tables, run-time lengths), and costs what the scalar part of the task costs. What depends on values that the task itself computes cannot be known ahead; such a task counts as
 //! touching all it was given.
 
 use super::Stop;
