@@ -32,9 +32,8 @@ pub(in crate::device::sim) enum Waits {
     Always,
 }
 
-/// Nanoseconds of a task for which it is worth to look for others that can run beside it: a core that sleeps takes
-/// 10-60 us to wake.
-const WORTH_NS: u64 = 30_000;
+/// Nanoseconds of a task for which it is worth to look for others that can run beside it: the look takes a few hundred.
+const WORTH_NS: u64 = 3_000;
 
 impl Host for Entry<'_> {
     fn step(&mut self, _: &mut Core<'_>, _: StepId, _: &Step, _: &Frame) -> Result<(), Stop> {

@@ -20,6 +20,9 @@ use std::sync::{Mutex, PoisonError};
 /// Waiting blocks for each core: enough that uneven ones even out, few enough that looking for conflicts stays cheap.
 const DEPTH: usize = 32;
 
+/// Nanoseconds of what waits together for which it is worth to wake other cores: one that sleeps takes 10-60 us.
+const WORTH_NS: u64 = 30_000;
+
 /// One block of a task.
 #[derive(Clone, Copy)]
 struct Unit {
@@ -36,6 +39,8 @@ pub(super) struct Wave {
     units: Vec<Unit>,
     views: Vec<View>,
     scalars: Vec<u64>,
+    /// Nanoseconds that they take one after the other, as far as is known.
+    ns: u64,
     /// What the units touch.
     regions: Vec<Region>,
     /// What the unit that is being looked at touches.
@@ -61,6 +66,7 @@ impl Wave {
     }
 
     fn clear(&mut self) {
+        self.ns = 0;
         self.units.clear();
         self.views.clear();
         self.scalars.clear();
@@ -89,6 +95,7 @@ impl Wave {
                 at = self.arguments(args, caller);
                 (unit.views, unit.scalars) = at;
             }
+            self.ns = self.ns.saturating_add(core.context.paces[kernel as usize].ns());
             self.units.push(unit);
             self.regions.extend_from_slice(&self.own);
         }
@@ -169,6 +176,8 @@ impl Wave {
         let begin = if core.context.invocation == 0 { 0 } else { now() };
         // The last round of few blocks would leave cores idle: its blocks run one by one, their steps cut into parts.
         let together = if count < 4 * cores { count - count % cores } else { count };
+        // With a random order every unit is worth it: that is for tests.
+        let together = if self.ns >= WORTH_NS || self.random.is_some() { together } else { 0 };
         let failed = Mutex::new(None::<(usize, Stop)>);
         self.order.clear();
         if let Some(random) = &mut self.random {
@@ -200,6 +209,7 @@ impl Wave {
         }
         self.units.clear();
         self.regions.clear();
+        self.ns = 0;
         result
     }
 
