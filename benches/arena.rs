@@ -64,7 +64,7 @@ fn open() -> Arc<Worker> {
 }
 
 fn spec(dims: &[u64]) -> BufferSpec {
-    BufferSpec { shape: Shape::new(dims).unwrap(), dtype: DType::F32, site: None }
+    BufferSpec { shape: Shape::new(dims).unwrap(), dtype: DType::F32, site: None, scope: None }
 }
 
 /// A program of `count` 16x16 FP32 tensors, the last of which it writes.

@@ -26,6 +26,8 @@ _CLASSES = {
     "Runtime": "RuntimeError",
     "Memory": "MemoryError",
     "Overflow": "OverflowError",
+    "Index": "IndexError",
+    "Buffer": "BufferError",
     "Interrupted": "KeyboardInterrupt",
 }
 

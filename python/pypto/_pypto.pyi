@@ -14,6 +14,7 @@ __all__ = [
     "Buffer",
     "DeviceTensor",
     "MemoryReport",
+    "MemoryScope",
     "Program",
     "Recording",
     "RegistrationHandle",
@@ -63,7 +64,9 @@ class Program:
 
 @final
 class Buffer:
-    """One allocation of device memory. It stays inspectable after it is freed."""
+    """One allocation of device memory, or the rest of it from the first byte of a view on. It stays inspectable after it
+    is freed.
+    """
 
     @property
     def base(self) -> int:
@@ -71,7 +74,7 @@ class Buffer:
 
     @property
     def nbytes(self) -> int:
-        """Its size."""
+        """Bytes from there to the end of the allocation."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -103,10 +106,11 @@ class Buffer:
 
 @final
 class DeviceTensor:
-    """A typed view of memory that stays on a device, from its first byte.
+    """A typed view of memory that stays on a device.
 
-    `ChipWorker.alloc_tensor` makes one; a compiled program takes it wherever it takes a torch tensor. It is a frozen
-    dataclass: `dataclasses.replace(t, shape=...)` views the same memory with another shape. Pointer, shape and dtype
+    `ChipWorker.alloc_tensor` makes one; a compiled program takes it wherever it takes a torch tensor. `with tensor:` frees
+    it at the end. Parts (`t[2:5]`) and other shapes (`t.view(...)`) are device tensors too: they share the memory, cost a
+    launch nothing, and die with the tensor that they view. It is a frozen dataclass: `dataclasses.replace(t, shape=...)` views the same memory with another shape. Pointer, shape and dtype
     decide equality; whether it may be used is a question to the buffer behind it.
     """
 
@@ -150,14 +154,96 @@ class DeviceTensor:
     def nbytes(self) -> int:
         """Bytes of all elements."""
 
+    @property
+    def is_live(self) -> bool:
+        """Whether its memory is allocated: it was not freed, and its worker is open. A bare pointer never is."""
+
     def to_host(self) -> torch.Tensor:
         """A copy on the host.
 
         Raises:
             TypeError: The tensor was made from a bare pointer.
-            ValueError: It was freed.
+            ValueError: It was freed; the text names what was allocated, also for a view.
             RuntimeError: Its worker is gone.
         """
+
+    def copy_(self, host: Any) -> DeviceTensor:
+        """Copies a host tensor or array of the same shape and dtype into it.
+
+        Returns:
+            Itself.
+
+        Raises:
+            TypeError: `host` is no array, or the tensor was made from a bare pointer.
+            ValueError: Another shape or dtype (nothing is converted or broadcast), not contiguous, or the tensor was freed.
+            RuntimeError: Its worker is gone.
+        """
+
+    def numpy(self) -> Any:
+        """A copy on the host as a numpy array; later writes reach neither side.
+
+        Raises:
+            TypeError: The dtype is bfloat16, which numpy has not; and what `to_host` raises.
+        """
+
+    def view(self, *shape: int | Sequence[int]) -> DeviceTensor:
+        """The same memory with another shape of as many elements: ints or one sequence; one may be -1 for what is left.
+
+        Raises:
+            TypeError: An extent is no int, or the tensor was made from a bare pointer.
+            ValueError: Another number of elements.
+        """
+
+    def __getitem__(self, index: Any) -> DeviceTensor:
+        """A part that lies in one piece, as a view: ints, slices of step 1, one `...`.
+
+        `t[2:5]` are rows 2 to 4, `t[1]` is a row without its axis, `t[1, 2:5]` is a part of a row.
+
+        Raises:
+            TypeError: The index is something else, or the tensor was made from a bare pointer.
+            IndexError: There is no such row, or there are more indices than axes.
+            ValueError: The part has gaps, is empty, or has no dimension.
+        """
+
+    def __len__(self) -> int:
+        """The first extent."""
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """`numpy()`, for `np.asarray`.
+
+        Raises:
+            BufferError: `copy` is False.
+        """
+
+    def __dlpack__(
+        self,
+        *,
+        stream: None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A copy on the host, for `torch.from_dlpack` and other libraries.
+
+        It is always a copy: a view of device memory could outlive it, and what it writes would bypass packed weights.
+
+        Raises:
+            BufferError: `copy` is False, or another device is asked for.
+        """
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """`(1, 0)`: the CPU, where the copy is."""
+
+    def __enter__(self) -> DeviceTensor:
+        """Itself.
+
+        Raises:
+            TypeError: It was made from a bare pointer.
+            ValueError: It is a view, which owns nothing.
+        """
+
+    def __exit__(self, *_exc: object) -> None:
+        """Frees it; does nothing where that was done, or its worker was closed."""
 
     def __eq__(self, value: object, /) -> bool: ...
     def __hash__(self) -> int: ...
@@ -250,11 +336,35 @@ class MemoryReport:
         """The share of free memory that the largest request cannot have, 0 to 1."""
 
     @property
+    def tags(self) -> dict[str, tuple[int, int]]:
+        """Live bytes and their high-water mark by tag; see `ChipWorker.memory_budget`."""
+
+    @property
     def live_buffers(self) -> list[Buffer]:
         """The user's live allocations, largest first."""
 
     def as_dict(self) -> dict[str, Any]:
         """All of the above by name."""
+
+@final
+class MemoryScope:
+    """A part of the program whose allocations count for a tag; see `ChipWorker.memory_budget`."""
+
+    @property
+    def tag(self) -> str:
+        """What they count for."""
+
+    @property
+    def budget(self) -> int | None:
+        """The most bytes that the tag may have when something is allocated in it."""
+
+    @property
+    def live(self) -> int:
+        """Bytes that the tag has now."""
+
+    @property
+    def peak(self) -> int:
+        """The largest value that `live` ever had."""
 
 @final
 class Worker:
@@ -310,13 +420,21 @@ class Worker:
     def is_mine(self) -> bool:
         """Whether this process opened it, and not the one that this is a fork of."""
 
-    def alloc_tensor(self, shape: Sequence[int], dtype: torch.dtype, init: torch.Tensor | None = None) -> DeviceTensor:
-        """Allocates a tensor; `init` must be contiguous and on the CPU."""
+    def alloc_tensor(
+        self,
+        shape: Sequence[int],
+        dtype: torch.dtype,
+        init: torch.Tensor | None = None,
+        *,
+        zeroed: bool = False,
+        scope: MemoryScope | None = None,
+    ) -> DeviceTensor:
+        """Allocates a tensor; `init` must be contiguous and on the CPU. It counts for `scope`."""
 
     def free_tensor(self, tensor: DeviceTensor) -> bool:
         """Frees a tensor; returns whether there was something to free."""
 
-    def malloc(self, nbytes: int) -> int:
+    def malloc(self, nbytes: int, *, scope: MemoryScope | None = None) -> int:
         """Allocates bytes."""
 
     def free(self, ptr: int) -> None:
@@ -359,6 +477,12 @@ class Worker:
 
     def memory_report(self) -> MemoryReport:
         """The memory now."""
+
+    def memory_scope(self, tag: str, budget: int | None, outer: MemoryScope | None = None) -> MemoryScope:
+        """A scope for allocations."""
+
+    def timeline(self) -> dict[str, Any]:
+        """The past of the memory as plain data; `memory_snapshot` reads it."""
 
     def counters(self) -> dict[str, int]:
         """`launches`, `h2d_bytes`, `d2h_bytes`, `registrations` since it was opened."""

@@ -54,6 +54,7 @@ NOT_A_DEVICE_TENSOR = Failure(
 )
 NOT_A_WORKER = Failure("not_a_worker", TypeError, "Something that is no `ChipWorker` where one is needed.")
 BAD_CONFIG = Failure("bad_config", TypeError, "`config` is no `RunConfig`.")
+NOT_AN_ARRAY = Failure("not_an_array", TypeError, "Something that is no array where one is needed.")
 BAD_EXTENT = Failure("bad_extent", ValueError, "A shape is empty or has an extent below 1.")
 BAD_SHAPE = Failure("bad_shape", TypeError, "A shape holds something else than ints.")
 BAD_DTYPE = Failure("bad_dtype", TypeError, "Something that is no `torch.dtype`.")
@@ -109,6 +110,14 @@ ARTIFACT_MISSING = Failure(
 ARTIFACT_MALFORMED = Failure(
     "artifact_malformed", ValueError, "A file of a compiled directory is malformed. Recompile."
 )
+
+
+def with_place(place: str, error: Exception) -> Exception:
+    """The same kind of error, whose text begins with where it happened."""
+    placed = type(error)(f"{place}: {error}")
+    placed.code = getattr(error, "code", "")  # type: ignore[attr-defined]
+    return placed
+
 
 ALL = tuple(value for value in globals().values() if isinstance(value, Failure))
 """Every kind of error, in order."""

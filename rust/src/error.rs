@@ -39,6 +39,10 @@ pub enum ErrorKind {
     Memory,
     /// A number does not fit its type (`OverflowError`).
     Overflow,
+    /// There is no such element (`IndexError`).
+    Index,
+    /// Memory cannot be handed over as it is asked for (`BufferError`).
+    Buffer,
     /// The user interrupted the call; the pending Python exception is raised as it is.
     Interrupted,
 }

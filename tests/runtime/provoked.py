@@ -73,6 +73,11 @@ class Scene:
         return self.directory / name
 
 
+def over_budget(scene: Scene) -> None:
+    with scene.worker.memory_budget(1, tag="small"):
+        scene.worker.zeros(SHAPE, torch.float32)
+
+
 def forgotten(scene: Scene) -> None:
     old = scene.freed()
     for _ in range(2000):
@@ -267,6 +272,7 @@ def recording_stopped(scene: Scene) -> None:
 CASES: dict[str, Callable[[Scene], object]] = {
     # Device memory
     "out_of_memory": lambda s: s.device.malloc(1 << 40),
+    "over_memory_budget": over_budget,
     "allocation_too_large": lambda s: s.device.alloc_tensor((2**62, 8), torch.float32),
     "invalid_capacity": lambda s: _pypto.Worker("a2a3sim", capacity=0),
     "reserve_failed": lambda s: ChipWorker(RunConfig(device_memory=2**62)),
@@ -300,6 +306,12 @@ CASES: dict[str, Callable[[Scene], object]] = {
     "stale_tensor": lambda s: s.worker.free_tensor(DeviceTensor(s.tensor().data_ptr, SHAPE, torch.float32)),
     "not_a_device_tensor": lambda s: s.worker.free_tensor(ones()),  # type: ignore[arg-type]
     "view_too_large": lambda s: s.tensor().buffer.tensor((17, 16), torch.float32),
+    "view_owns_nothing": lambda s: s.worker.free_tensor(s.tensor()[1:]),
+    "view_elements": lambda s: s.tensor().view(255),
+    "part_has_gaps": lambda s: s.tensor()[:, 1],
+    "bad_index": lambda s: s.tensor()["a"],
+    "index_out_of_range": lambda s: s.tensor()[16],
+    "not_shared": lambda s: s.tensor().__dlpack__(copy=False),
     "tensor_too_large": lambda s: DeviceTensor(4096, (2**62, 8), torch.float32),
     "bad_buffer": lambda s: DeviceTensor(4096, SHAPE, torch.float32, buffer=3),
     "buffer_mismatch": lambda s: DeviceTensor(4096, SHAPE, torch.float32, buffer=s.tensor().buffer),

@@ -33,7 +33,7 @@ def test_an_error_has_its_class_its_code_and_a_text(code: str, tmp_path: Path, m
     with (
         provoked.scene(tmp_path, monkeypatch.setenv) as scene,
         pytest.raises((ValueError, TypeError, RuntimeError, MemoryError, OverflowError, LookupError, OSError,
-                       AssertionError)) as raised,
+                       AssertionError, BufferError)) as raised,
     ):  # fmt: skip
         provoked.CASES[code](scene)
     assert raised.value.code == code

@@ -17,7 +17,7 @@ says what to do; those of the device and its memory have a stable name in their 
 
 from __future__ import annotations
 
-from pypto._pypto import MemoryReport, RegistrationHandle
+from pypto._pypto import MemoryReport, MemoryScope, RegistrationHandle
 from pypto.runtime.bench import BenchmarkStats, benchmark
 from pypto.runtime.device_tensor import DeviceTensor
 from pypto.runtime.golden import validate_golden
@@ -45,6 +45,7 @@ __all__ = [
     "DistributedRunHandle",
     "DistributedWorker",
     "MemoryReport",
+    "MemoryScope",
     "RegistrationHandle",
     "RunConfig",
     "RunResult",

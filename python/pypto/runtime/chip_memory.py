@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from pypto import _pypto, failures
+from pypto.runtime import memory_scopes, memory_snapshot
 from pypto.runtime.runtime_base import Worker, check_init
+from pypto.runtime.tensor_makers import TensorMakers
 
 if TYPE_CHECKING:
     import torch
 
-    from pypto._pypto import DeviceTensor, MemoryReport
+    from pypto._pypto import DeviceTensor, MemoryReport, MemoryScope
 
 
-class ChipMemory(Worker):
+class ChipMemory(TensorMakers, Worker):
     """The memory of the device that is open, if one is."""
 
     def __init__(self) -> None:
@@ -47,18 +50,19 @@ class ChipMemory(Worker):
             TypeError: The shape holds something else than ints, or the dtype is none.
             ValueError: The shape is empty or not positive, the dtype does not exist on the device, or `init` does not
                 fit.
-            MemoryError: There is no such block left; the text says how much there is.
+            MemoryError: There is no such block left, or no room in a `memory_budget`; the text says how much there is.
             RuntimeError: The worker is closed.
         """
         impl = self._impl
         if impl is None or worker_id != 0:
             impl = self._ready("alloc_tensor", worker_id)
+        scope = memory_scopes.current(impl)
         if init is None or not hasattr(init, "is_contiguous"):
-            return impl.alloc_tensor(shape, dtype, _contiguous_array(init))
+            return impl.alloc_tensor(shape, dtype, _contiguous_array(init), scope=scope)
         if init.is_contiguous() and init.device.type == "cpu" and not init.is_neg():
-            return impl.alloc_tensor(shape, dtype, init)
+            return impl.alloc_tensor(shape, dtype, init, scope=scope)
         # The copy that makes it contiguous comes after the memory: where there is none, there is nothing to copy.
-        tensor = impl.alloc_tensor(shape, dtype)
+        tensor = impl.alloc_tensor(shape, dtype, scope=scope)
         try:
             check_init(init, tensor.shape, dtype)
             impl.copy_to(tensor, self._prepare_init(init))
@@ -72,7 +76,7 @@ class ChipMemory(Worker):
 
         Raises:
             TypeError: The argument is no `DeviceTensor`.
-            ValueError: The tensor belongs to another worker.
+            ValueError: The tensor belongs to another worker, or is a view of one.
         """
         impl = self._impl
         if impl is None or worker_id != 0:
@@ -88,7 +92,8 @@ class ChipMemory(Worker):
             ValueError: `nbytes` is not a positive int.
             MemoryError: There is no such block left.
         """
-        return self._ready("malloc", worker_id).malloc(nbytes)
+        impl = self._ready("malloc", worker_id)
+        return impl.malloc(nbytes, scope=memory_scopes.current(impl))
 
     def free(self, ptr: int, *, worker_id: int = 0) -> None:
         """Frees what `malloc` returned.
@@ -138,6 +143,54 @@ class ChipMemory(Worker):
     def memory_stats(self) -> dict[str, Any]:
         """The fields of `memory_report` as a dictionary; sizes are bytes."""
         return self._ready("memory_stats", 0).memory_report().as_dict()
+
+    def memory_budget(self, nbytes: int | None, *, tag: str) -> AbstractContextManager[MemoryScope]:
+        """Counts what is allocated inside of the `with` for `tag`, and refuses what exceeds the budget.
+
+        ```python
+        with w.memory_budget(64 << 20, tag="kv cache") as kv:
+            cache = w.zeros((32, 4096, 128), torch.float16)
+        kv.live, kv.peak
+        ```
+
+        The tag lasts: what is allocated for it counts until it is freed, also after the `with`, and a later `with` of the
+        same tag goes on counting. Scopes nest; what is allocated in an inner one counts for the outer ones too, and must
+        fit all their budgets. The scope is that of this context (thread or task). What launches keep does not count.
+
+        Args:
+            nbytes: The most bytes that the tag may have when something is allocated here; None to count only.
+            tag: What the memory is for.
+
+        Returns:
+            A context manager; `with ... as` gives the scope: `tag`, `budget`, and of the tag `live` and `peak`, in bytes.
+            `memory_report().tags` has all tags.
+
+        Raises:
+            ValueError: `nbytes` is not positive, or `tag` is no name.
+            MemoryError: From an allocation inside: names the tag, the budget, what is live by the tag, and the lines that
+                allocated it. Nothing is allocated then.
+        """
+        return memory_scopes.scope(self._ready("memory_budget", 0), nbytes, tag)
+
+    def memory_snapshot(self, path: str | os.PathLike[str] | None = None) -> dict[str, Any]:
+        """The past of the device memory: who took what, when, and when it was freed.
+
+        The latest 16,384 events are kept, from the opening of the worker on. Launches in the steady state take no memory,
+        so nothing is recorded in them.
+
+        Args:
+            path: Where to write it. A name that ends in `.pickle` is for https://pytorch.org/memory_viz; anything else is
+                written as JSON, which Perfetto (https://ui.perfetto.dev) opens as counters and instants, and whose
+                `json.load` the functions of `torch.cuda._memory_viz` take.
+
+        Returns:
+            What was, or would be, written: `segments` and `device_traces` as in `torch.cuda.memory._snapshot()`, and
+            `traceEvents` for Perfetto; sizes in bytes, times in microseconds of the monotonic clock.
+        """
+        data = memory_snapshot.snapshot(self._ready("memory_snapshot", 0).timeline(), str(self))
+        if path is not None:
+            memory_snapshot.save(data, path)
+        return data
 
     def counters(self) -> dict[str, int]:
         """What the worker did since it was opened: launches, bytes copied each way, distinct programs registered."""

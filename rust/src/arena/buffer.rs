@@ -2,6 +2,7 @@
 
 use super::owner::Owner;
 use super::suballocator::Block;
+use super::tag::Scope;
 use crate::dtype::DType;
 use crate::id::{DeviceAddr, WorkerId};
 use crate::shape::Shape;
@@ -33,6 +34,8 @@ pub struct BufferSpec {
     pub dtype: DType,
     /// The user's line that asks.
     pub site: Option<Site>,
+    /// What it counts for.
+    pub scope: Option<Arc<Scope>>,
 }
 
 /// Whether a buffer may be used.
@@ -67,6 +70,7 @@ pub struct Buffer {
     dtype: DType,
     kind: BufferKind,
     site: Option<Site>,
+    scope: Option<Arc<Scope>>,
     block: Block,
     state: AtomicU8,
     /// How many leading bytes still hold what an earlier allocation left there.
@@ -92,6 +96,7 @@ impl Buffer {
             dtype: spec.dtype,
             kind,
             site: spec.site,
+            scope: spec.scope,
             block,
             state: AtomicU8::new(BufferState::Live as u8),
             stale: AtomicU64::new(stale),
@@ -136,6 +141,11 @@ impl Buffer {
     /// The user's line that allocated it.
     pub fn site(&self) -> Option<&Site> {
         self.site.as_ref()
+    }
+
+    /// What it counts for.
+    pub fn scope(&self) -> Option<&Arc<Scope>> {
+        self.scope.as_ref()
     }
 
     /// Whether it may be used.

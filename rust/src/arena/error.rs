@@ -3,6 +3,7 @@
 use super::buffer::{Buffer, BufferState};
 use super::owner::Owner;
 use super::report::Bytes;
+use super::tag::{Holders, Tag};
 use crate::dtype::DType;
 use crate::error::ErrorKind;
 use crate::id::DeviceAddr;
@@ -37,6 +38,21 @@ pub enum ArenaError {
         capacity: u64,
         /// The worker asked.
         owner: Arc<Owner>,
+    },
+    /// The allocation would exceed a budget of `memory_budget()`. Free something of the tag, or raise the budget.
+    #[error(
+        "the memory budget of tag {:?} is {:#}: it has {:#} live in {} allocations, and {:#} more were requested{holders}",
+        tag.name(), Bytes(*budget), Bytes(tag.live()), holders.0.len(), Bytes(*requested)
+    )]
+    OverBudget {
+        /// Whose budget.
+        tag: Arc<Tag>,
+        /// The most bytes that the tag may have.
+        budget: u64,
+        /// Bytes asked for.
+        requested: u64,
+        /// Its live buffers, largest first.
+        holders: Holders,
     },
     /// More bytes than any memory has: no capacity would be enough. Look at the extents.
     #[error("a {dtype} tensor of shape {shape} needs more bytes than fit 64 bits")]
@@ -175,6 +191,7 @@ impl ArenaError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             ArenaError::OutOfMemory { .. }
+            | ArenaError::OverBudget { .. }
             | ArenaError::TooLarge { .. }
             | ArenaError::Reserve { .. }
             | ArenaError::AddressesExhausted => ErrorKind::Memory,
@@ -194,6 +211,7 @@ impl ArenaError {
     pub fn code(&self) -> &'static str {
         match self {
             ArenaError::OutOfMemory { .. } => "out_of_memory",
+            ArenaError::OverBudget { .. } => "over_memory_budget",
             ArenaError::TooLarge { .. } => "allocation_too_large",
             ArenaError::ZeroSize => "zero_size",
             ArenaError::InvalidCapacity(_) => "invalid_capacity",

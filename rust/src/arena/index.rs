@@ -56,8 +56,8 @@ impl Index {
     }
 
     /// Notes that a live buffer was freed.
-    pub fn remove(&self, buffer: &Buffer) {
-        self.entries().remove(buffer);
+    pub fn remove(&self, buffer: &Buffer) -> Arc<Buffer> {
+        self.entries().remove(buffer)
     }
 
     /// What lies at the address.
@@ -89,11 +89,12 @@ impl Index {
 }
 
 impl Entries {
-    fn remove(&mut self, buffer: &Buffer) {
+    fn remove(&mut self, buffer: &Buffer) -> Arc<Buffer> {
         let position = self.all.binary_search_by_key(&buffer.addr().0, |entry| entry.base);
         let position = position.expect("a live buffer is in the index of its arena");
         self.frees += 1;
         self.all[position].freed = self.frees;
+        let known = self.all[position].buffer.clone();
         self.dead += 1;
         // Each compaction is paid for by the frees since the last one.
         if self.dead > self.all.len() - self.dead + 2 * REMEMBERED as usize {
@@ -101,6 +102,7 @@ impl Entries {
             self.all.retain(|entry| entry.freed == 0 || entry.freed > forgotten);
             self.dead = self.all.iter().filter(|entry| entry.freed != 0).count();
         }
+        known
     }
 }
 

@@ -13,6 +13,8 @@
 //! | `buffer`       | what is known about one allocation; `owner` is the worker it belongs to |
 //! | `poison`       | NaN patterns and guards                                                |
 //! | `report`       | the state of the memory as data and as text                            |
+//! | `history`      | its past: who took what, and when                                      |
+//! | `tag`          | what it is for: budgets and high-water marks                           |
 //!
 //! An arena is not synchronised; its worker's lock does that. Bytes of a buffer are defined from the start: memory that was
 //! never used reads as zero, and what an earlier allocation left is cleared before the first use (not at allocation:
@@ -21,24 +23,29 @@
 mod address;
 mod buffer;
 mod error;
+mod history;
 mod index;
 mod owner;
 mod poison;
 mod report;
 mod storage;
 mod suballocator;
+mod tag;
 
 pub use address::is_device_address;
 pub use buffer::{Buffer, BufferKind, BufferSpec, BufferState, Site};
 pub use error::ArenaError;
+pub use history::{Event, Holder, KEPT_EVENTS, Memory, Timeline};
 pub use owner::Owner;
 pub use poison::{FILL, GUARD};
 pub use report::{Bytes, MemoryReport};
 pub use suballocator::GRANULE;
+pub use tag::{Holders, Scope, Tag};
 
 use crate::dtype::DType;
 use crate::shape::Shape;
 use address::Lease;
+use history::History;
 use index::Index;
 use std::sync::Arc;
 use storage::Storage;
@@ -59,6 +66,8 @@ pub struct Arena {
     live: u64,
     peak: u64,
     kept: [u64; 3],
+    history: History,
+    tags: Vec<Arc<Tag>>,
 }
 
 /// What a chunk is for; they are counted apart.
@@ -92,6 +101,8 @@ impl Chunk {
 pub enum Contents {
     /// Whatever the mode says for memory that nobody wrote: zero, or NaN patterns in poison mode.
     Unwritten,
+    /// Zeros, whatever the mode says.
+    Zeroed,
     /// The caller is about to write every byte.
     Overwritten,
 }
@@ -119,6 +130,8 @@ impl Arena {
             live: 0,
             peak: 0,
             kept: [0; 3],
+            history: History::default(),
+            tags: Vec::new(),
         })
     }
 
@@ -142,9 +155,15 @@ impl Arena {
     ///
     /// # Errors
     /// As for [`Arena::allocate`].
-    pub fn allocate_raw(&mut self, bytes: u64, site: Option<Site>) -> Result<Arc<Buffer>, ArenaError> {
+    pub fn allocate_raw(
+        &mut self,
+        bytes: u64,
+        site: Option<Site>,
+        scope: Option<Arc<Scope>>,
+    ) -> Result<Arc<Buffer>, ArenaError> {
         let shape = Shape::new(&[bytes]).expect("one extent is a shape");
-        self.allocate_bytes(BufferKind::Raw, bytes, BufferSpec { shape, dtype: DType::U8, site }, Contents::Unwritten)
+        let spec = BufferSpec { shape, dtype: DType::U8, site, scope };
+        self.allocate_bytes(BufferKind::Raw, bytes, spec, Contents::Unwritten)
     }
 
     fn allocate_bytes(
@@ -156,6 +175,9 @@ impl Arena {
     ) -> Result<Arc<Buffer>, ArenaError> {
         if bytes == 0 {
             return Err(ArenaError::ZeroSize);
+        }
+        if let Some((scope, budget)) = spec.scope.as_ref().and_then(|scope| scope.without_room(bytes)) {
+            return Err(self.over_budget(&scope.tag, budget, bytes));
         }
         // In poison mode the rest of the last granule and one more are the guard.
         let granules = bytes.div_ceil(GRANULE) + u64::from(self.poison);
@@ -171,8 +193,10 @@ impl Arena {
         let mut stale = self.touched.saturating_sub(start).min(bytes);
         self.touched = self.touched.max(start + block.size * GRANULE);
         if self.poison {
-            if contents == Contents::Unwritten {
-                self.storage.fill(start, bytes, FILL);
+            match contents {
+                Contents::Unwritten => self.storage.fill(start, bytes, FILL),
+                Contents::Zeroed => self.storage.fill(start, bytes, 0),
+                Contents::Overwritten => {}
             }
             self.storage.fill(start + bytes, block.size * GRANULE - bytes, GUARD);
             stale = 0;
@@ -183,6 +207,10 @@ impl Arena {
         self.live += bytes;
         self.peak = self.peak.max(self.live);
         let buffer = Arc::new(Buffer::new(self.owner.clone(), addr, bytes, kind, spec, block, stale));
+        if let Some(scope) = buffer.scope() {
+            scope.add(bytes);
+        }
+        self.history.allocated(&buffer);
         self.index.insert(buffer.clone());
         Ok(buffer)
     }
@@ -194,9 +222,13 @@ impl Arena {
     pub fn free(&mut self, buffer: &Buffer) -> Result<(), ArenaError> {
         let intact = self.check_guard(buffer);
         buffer.set_state(BufferState::Freed);
-        self.index.remove(buffer);
+        let known = self.index.remove(buffer);
         self.blocks.free(buffer.block());
         self.live -= buffer.bytes();
+        if let Some(scope) = buffer.scope() {
+            scope.remove(buffer.bytes());
+        }
+        self.history.freed(known);
         intact.map_err(|damage| damage.found("found at free"))
     }
 
@@ -214,12 +246,14 @@ impl Arena {
         if self.poison {
             self.storage.fill(start, bytes, FILL);
         }
+        self.history.reserved(block, purpose);
         Ok(Chunk { block, purpose })
     }
 
     /// Gives a chunk back.
     pub fn release(&mut self, chunk: Chunk) {
         self.kept[chunk.purpose as usize] -= chunk.bytes();
+        self.history.released(chunk.block, chunk.purpose);
         self.blocks.free(chunk.block);
     }
 
@@ -273,6 +307,9 @@ impl Arena {
         let live = self.index.live();
         for buffer in &live {
             buffer.set_state(BufferState::WorkerClosed);
+            if let Some(scope) = buffer.scope() {
+                scope.remove(buffer.bytes());
+            }
             self.blocks.free(buffer.block());
         }
         self.index.clear();
@@ -296,12 +333,31 @@ impl Arena {
             packed: self.kept[Purpose::Packed as usize],
             free: self.blocks.free_granules() * GRANULE,
             largest_free: self.largest_free(),
+            tags: self.tags.clone(),
             live_buffers,
         }
     }
 
     fn largest_free(&self) -> u64 {
         self.blocks.largest_free().saturating_sub(u64::from(self.poison)) * GRANULE
+    }
+
+    /// The tag of this name, made the first time.
+    pub fn tag(&mut self, name: &str) -> Arc<Tag> {
+        if let Some(known) = self.tags.iter().find(|tag| tag.name() == name) {
+            return known.clone();
+        }
+        let tag = Arc::new(Tag::new(name.to_owned()));
+        self.tags.push(tag.clone());
+        tag
+    }
+
+    #[cold]
+    fn over_budget(&self, tag: &Arc<Tag>, budget: u64, requested: u64) -> ArenaError {
+        let mut holders = self.index.live();
+        holders.retain(|buffer| buffer.scope().is_some_and(|scope| scope.counts_for(tag)));
+        holders.sort_by_key(|buffer| std::cmp::Reverse(buffer.bytes()));
+        ArenaError::OverBudget { tag: tag.clone(), budget, requested, holders: Holders(holders) }
     }
 
     fn out_of_memory(&self, requested: u64) -> ArenaError {

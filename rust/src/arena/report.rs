@@ -2,6 +2,7 @@
 
 use super::buffer::Buffer;
 use super::owner::Owner;
+use super::tag::Tag;
 use std::fmt;
 use std::sync::Arc;
 
@@ -57,6 +58,8 @@ pub struct MemoryReport {
     pub free: u64,
     /// The largest request that would succeed.
     pub largest_free: u64,
+    /// What the user's buffers count for, in order of the first use.
+    pub tags: Vec<Arc<Tag>>,
     /// The user's live buffers, largest first.
     pub live_buffers: Vec<Arc<Buffer>>,
 }
@@ -76,6 +79,7 @@ impl MemoryReport {
             packed: 0,
             free: 0,
             largest_free: 0,
+            tags: Vec::new(),
             live_buffers: Vec::new(),
         }
     }
@@ -93,7 +97,7 @@ impl MemoryReport {
 
 impl fmt::Display for MemoryReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let row = |f: &mut fmt::Formatter<'_>, name, bytes, more: fmt::Arguments<'_>| {
+        let row = |f: &mut fmt::Formatter<'_>, name: &str, bytes, more: fmt::Arguments<'_>| {
             writeln!(f, "  {name:<16}{:>10}   {more}", Bytes(bytes).to_string())
         };
         writeln!(f, "device memory of {}", self.owner)?;
@@ -111,6 +115,10 @@ impl fmt::Display for MemoryReport {
         )?;
         let (largest, percent) = (Bytes(self.largest_free), 100.0 * self.fragmentation());
         row(f, "free", self.free, format_args!("largest block {largest}, fragmentation {percent:.0}%"))?;
+        for tag in &self.tags {
+            let (name, peak) = (format!("tag {}", tag.name()), Bytes(tag.peak()));
+            row(f, &name, tag.live(), format_args!("peak {peak}"))?;
+        }
         let shown = f.precision().unwrap_or(20);
         for buffer in self.live_buffers.iter().take(shown) {
             writeln!(f, "  {buffer}")?;

@@ -10,7 +10,7 @@ fn arena_of(capacity: u64, poison: bool) -> Arena {
 }
 
 fn spec(dims: &[u64], dtype: DType) -> BufferSpec {
-    BufferSpec { shape: Shape::new(dims).unwrap(), dtype, site: Some(Site { file: "model.py".into(), line: 12 }) }
+    BufferSpec { shape: Shape::new(dims).unwrap(), dtype, site: Some(Site { file: "model.py".into(), line: 12 }), scope: None }
 }
 
 fn allocate(arena: &mut Arena, bytes: u64) -> Result<Arc<Buffer>, ArenaError> {
@@ -75,7 +75,7 @@ fn sizes_that_make_no_sense_are_refused() {
     let huge = arena.allocate(spec(&[1 << 62, 8], DType::F32), Contents::Unwritten).unwrap_err();
     assert_eq!(huge.kind(), ErrorKind::Memory);
     assert_eq!(huge.to_string(), "a FP32 tensor of shape (4611686018427387904, 8) needs more bytes than fit 64 bits");
-    assert_eq!(arena.allocate_raw(u64::MAX, None).unwrap_err().kind(), ErrorKind::Memory);
+    assert_eq!(arena.allocate_raw(u64::MAX, None, None).unwrap_err().kind(), ErrorKind::Memory);
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn the_report_adds_up_and_lists_buffers_by_size() {
     let mut arena = arena_of(1 << 20, false);
     let small = arena.allocate(spec(&[2, 50], DType::F32), Contents::Unwritten).unwrap();
     let large = arena.allocate(spec(&[100, 100], DType::F16), Contents::Unwritten).unwrap();
-    let raw = arena.allocate_raw(5000, None).unwrap();
+    let raw = arena.allocate_raw(5000, None, None).unwrap();
     let chunk = arena.reserve(1000, Purpose::Staging).unwrap();
     arena.free(&raw).unwrap();
     let report = arena.report();

@@ -28,12 +28,12 @@ impl Buffer {
 impl Buffer {
     #[getter]
     fn base(&self) -> u64 {
-        self.resident.buffer.addr().0
+        self.resident.addr()
     }
 
     #[getter]
     fn nbytes(&self) -> u64 {
-        self.resident.buffer.bytes()
+        self.resident.room()
     }
 
     #[getter]
@@ -68,7 +68,7 @@ impl Buffer {
     fn tensor(&self, shape: &Bound<'_, PyAny>, dtype: &Bound<'_, PyAny>) -> PyResult<DeviceTensor> {
         const RULE: ShapeRule = ShapeRule { of: "Buffer.tensor", positive: "must be all positive" };
         let (shape, dtype) = (numbers::shape(shape, &RULE)?, dtypes::from_torch(dtype)?);
-        let view = DeviceTensor::view(self.resident.clone(), shape, dtype);
+        let view = DeviceTensor::of(self.resident.clone(), shape, dtype);
         super::tensor::check_view(&view)?;
         Ok(view)
     }

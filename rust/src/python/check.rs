@@ -33,7 +33,7 @@ pub(super) fn check_arguments(
         values.push(match tensor.and_then(DeviceTensor::resident) {
             Some(resident) if matches!(param.kind, ParamKind::Tensor { .. }) => {
                 let (shape, dtype) = tensor.map(|tensor| (tensor.extents(), tensor.element())).expect("it is resident");
-                Value::Resident { buffer: &resident.buffer, shape, dtype }
+                Value::Resident { buffer: &resident.buffer, offset: resident.offset, shape, dtype }
             }
             _ => read_argument(arg, param, position, &mut keep)?,
         });

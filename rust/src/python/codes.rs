@@ -91,6 +91,18 @@ edge_errors! {
     StaleTensor "stale_tensor" Value;
     /// A view is larger than its allocation.
     ViewTooLarge "view_too_large" Value;
+    /// A view owns no memory, so it cannot be freed or used as a context manager. Do that with the tensor that it views.
+    ViewOwnsNothing "view_owns_nothing" Value;
+    /// A part of a device tensor that does not lie in one piece. Take whole rows, or copy with `to_host()` and slice that.
+    PartHasGaps "part_has_gaps" Value;
+    /// An index of a device tensor is neither an int nor a slice of ints with step 1.
+    BadIndex "bad_index" Type;
+    /// A device tensor has no such row, or fewer axes than there are indices.
+    IndexRange "index_out_of_range" Index;
+    /// A device tensor cannot be viewed with this shape: it has another number of elements.
+    ViewElements "view_elements" Value;
+    /// Device memory cannot be shared with another library, only copied. Leave `copy=False` and other devices out.
+    NotShared "not_shared" Buffer;
     /// The worker that the tensor was on does not exist any more.
     WorkerGone "worker_gone" Runtime;
     /// `buffer=` of a device tensor is no allocation: it has no int `base`, or no `tensor()`.

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind};
 use pyo3::exceptions::{
-    PyKeyboardInterrupt, PyMemoryError, PyOverflowError, PyRuntimeError, PyTypeError, PyValueError,
+    PyBufferError, PyIndexError, PyKeyboardInterrupt, PyMemoryError, PyOverflowError, PyRuntimeError, PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
 
@@ -34,6 +34,8 @@ pub(super) fn exception(kind: ErrorKind, code: &'static str, text: String) -> Py
         ErrorKind::Runtime => PyRuntimeError::new_err(text),
         ErrorKind::Memory => PyMemoryError::new_err(text),
         ErrorKind::Overflow => PyOverflowError::new_err(text),
+        ErrorKind::Index => PyIndexError::new_err(text),
+        ErrorKind::Buffer => PyBufferError::new_err(text),
         ErrorKind::Interrupted => PyKeyboardInterrupt::new_err(text),
     };
     Python::attach(|py| {

@@ -154,7 +154,7 @@ impl RegistrationHandle {
                 && let Some(resident) = tensor.resident()
             {
                 let (shape, dtype) = (tensor.extents(), tensor.element());
-                slot.write(Value::Resident { buffer: &resident.buffer, shape, dtype });
+                slot.write(Value::Resident { buffer: &resident.buffer, offset: resident.offset, shape, dtype });
             } else {
                 let value = slot.write(read_argument(arg, param, position, &mut keep)?);
                 if let Value::Host(tensor) = value {

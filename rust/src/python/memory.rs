@@ -1,4 +1,4 @@
-//! `MemoryReport`: what device memory is used for.
+//! `MemoryReport`: what device memory is used for; `MemoryScope`: what it is counted for; its past.
 
 use super::buffer::Buffer;
 use super::shared::Shared;
@@ -6,7 +6,9 @@ use super::tensor::Resident;
 use crate::arena;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::collections::HashMap;
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 /// The memory of one worker at one moment.
 #[pyclass(frozen, module = "pypto.runtime")]
@@ -29,7 +31,7 @@ macro_rules! getters {
 
             #[getter]
             fn live_buffers(&self) -> Vec<Buffer> {
-                let view = |buffer: &Arc<arena::Buffer>| Resident { buffer: buffer.clone(), shared: self.shared.clone() };
+                let view = |buffer: &Arc<arena::Buffer>| Resident::whole(buffer.clone(), self.shared.clone());
                 self.report.live_buffers.iter().map(|buffer| Buffer::new(view(buffer))).collect()
             }
 
@@ -65,6 +67,9 @@ getters! {
     free: u64 = |report| report.free;
     largest_free: u64 = |report| report.largest_free;
     count: usize = |report| report.count();
+    tags: HashMap<String, (u64, u64)> = |report| {
+        report.tags.iter().map(|tag| (tag.name().to_owned(), (tag.live(), tag.peak()))).collect()
+    };
     fragmentation: f64 = |report| report.fragmentation();
 }
 
@@ -72,4 +77,76 @@ impl MemoryReport {
     pub(super) fn new(report: arena::MemoryReport, shared: &Arc<Shared>) -> Self {
         Self { report, shared: Arc::downgrade(shared) }
     }
+}
+
+/// A part of the program whose allocations count for a tag.
+#[pyclass(frozen, module = "pypto.runtime")]
+pub(super) struct MemoryScope(Arc<arena::Scope>);
+
+impl MemoryScope {
+    pub(super) fn new(tag: Arc<arena::Tag>, budget: Option<u64>, outer: Option<Arc<arena::Scope>>) -> Self {
+        Self(Arc::new(arena::Scope { tag, budget, outer }))
+    }
+
+    pub(super) fn core(&self) -> Arc<arena::Scope> {
+        self.0.clone()
+    }
+}
+
+#[pymethods]
+impl MemoryScope {
+    #[getter]
+    fn tag(&self) -> &str {
+        self.0.tag.name()
+    }
+
+    #[getter]
+    fn budget(&self) -> Option<u64> {
+        self.0.budget
+    }
+
+    #[getter]
+    fn live(&self) -> u64 {
+        self.0.tag.live()
+    }
+
+    #[getter]
+    fn peak(&self) -> u64 {
+        self.0.tag.peak()
+    }
+
+    fn __repr__(&self) -> String {
+        let Self(scope) = self;
+        let of = scope.budget.map_or_else(String::new, |budget| format!(" of {}", arena::Bytes(budget)));
+        let (live, peak) = (arena::Bytes(scope.tag.live()), arena::Bytes(scope.tag.peak()));
+        format!("MemoryScope(tag={:?}, live {live}{of}, peak {peak})", scope.tag.name())
+    }
+}
+
+/// The past of device memory as plain data: times as nanoseconds before now.
+pub(super) fn timeline<'py>(py: Python<'py>, timeline: &arena::Timeline) -> PyResult<Bound<'py, PyDict>> {
+    let now = Instant::now();
+    let entry = |memory: &arena::Memory| match &memory.holder {
+        arena::Holder::Buffer(buffer) => {
+            let site = buffer.site().map(|site| (site.file.to_string(), site.line));
+            let tag = buffer.scope().map(|scope| scope.tag.name().to_owned());
+            (memory.offset, memory.bytes, buffer.bytes(), buffer.to_string(), site, tag)
+        }
+        arena::Holder::Kept(purpose) => {
+            let what = match purpose {
+                arena::Purpose::Staging => "staging of host arguments",
+                arena::Purpose::Scratch => "scratch of launches",
+                arena::Purpose::Packed => "packed form of a weight",
+            };
+            (memory.offset, memory.bytes, memory.bytes, what.to_owned(), None, None)
+        }
+    };
+    let age = |at: Instant| u64::try_from(now.duration_since(at).as_nanos()).unwrap_or(u64::MAX);
+    let events = timeline.events.iter().map(|event| (age(event.at), event.is_taken, entry(&event.memory)));
+    let dict = PyDict::new(py);
+    dict.set_item("events", events.collect::<Vec<_>>())?;
+    dict.set_item("live", timeline.live.iter().map(entry).collect::<Vec<_>>())?;
+    dict.set_item("lost", timeline.lost)?;
+    dict.set_item("touched", timeline.touched)?;
+    Ok(dict)
 }

@@ -10,7 +10,8 @@
 //! | `host`, `dlpack`                 | host arrays: torch, numpy, anything that speaks DLPack                       |
 //! | `scalar`, `numbers`, `dtypes`    | numbers, shapes and element types as Python has them                         |
 //! | `worker`, `shared`, `transfer`   | one opened device, the way in that never waits while attached, copies        |
-//! | `tensor`, `buffer`, `memory`     | `DeviceTensor`, the allocation behind it, the memory report                  |
+//! | `tensor`, `views`                | `DeviceTensor`; its parts and other shapes                                   |
+//! | `buffer`, `memory`               | the allocation behind it, the memory report                                  |
 //! | `program`, `trace`               | programs in and out; recordings, and `[STRACE]` lines                        |
 //! | `platform`, `site`               | which device a name opens; the user's line                                   |
 //! | `errors`, `codes`                | the one place that makes exceptions; what is found before the core is asked |
@@ -34,6 +35,7 @@ mod tensor;
 mod trace;
 mod transfer;
 mod vectorcall;
+mod views;
 mod worker;
 
 use crate::device::sim::pool::MAX_CORES;
@@ -44,7 +46,7 @@ use pyo3::prelude::*;
 mod _pypto {
     #[pymodule_export]
     use super::{
-        buffer::Buffer, check::check_arguments, handle::RegistrationHandle, memory::MemoryReport, program::Program,
+        buffer::Buffer, check::check_arguments, handle::RegistrationHandle, memory::MemoryReport, memory::MemoryScope, program::Program,
         tensor::DeviceTensor, trace::Recording, trace::mirror_trace, trace::trace_available, worker::Worker,
     };
 

@@ -6,8 +6,10 @@ use super::dtypes;
 use super::numbers::{self, ShapeRule, type_name};
 use super::shared::Shared;
 use super::transfer::{Copy, HostEnd};
-use crate::arena;
+use super::views;
+use crate::arena::{self, BufferState};
 use crate::dtype::DType;
+use crate::id::DeviceAddr;
 use crate::shape::Shape;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -19,7 +21,7 @@ use std::sync::{Arc, Weak};
 /// How the constructor words its complaints about shapes.
 const RULE: ShapeRule = ShapeRule { of: "DeviceTensor", positive: "must be all positive" };
 
-/// A typed view of device memory from its first byte.
+/// A typed view of device memory.
 ///
 /// It is a value: pointer, shape and dtype decide equality. What a launch checks is the buffer behind it.
 #[pyclass(frozen, weakref, module = "pypto.runtime")]
@@ -38,12 +40,40 @@ pub(super) struct DeviceTensor {
 pub(super) struct Resident {
     pub(super) buffer: Arc<arena::Buffer>,
     pub(super) shared: Weak<Shared>,
+    /// Distance of the view from the first byte.
+    pub(super) offset: u64,
+    /// Whether it is a part or another shape of a tensor, which frees it.
+    pub(super) is_view: bool,
+}
+
+impl Resident {
+    /// All of an allocation.
+    pub(super) fn whole(buffer: Arc<arena::Buffer>, shared: Weak<Shared>) -> Self {
+        Self { buffer, shared, offset: 0, is_view: false }
+    }
+
+    /// Device address of its first byte.
+    pub(super) fn addr(&self) -> u64 {
+        self.buffer.addr().0 + self.offset
+    }
+
+    /// Bytes from there to the end of the allocation.
+    pub(super) fn room(&self) -> u64 {
+        self.buffer.bytes() - self.offset
+    }
+
+    fn shared(&self, caller: &str) -> PyResult<Arc<Shared>> {
+        self.shared.upgrade().ok_or_else(|| {
+            let Self { buffer, .. } = self;
+            Edge::WorkerGone.error(format!("{caller}: the worker of {buffer} is gone: {}", buffer.owner()))
+        })
+    }
 }
 
 impl DeviceTensor {
-    /// A view of a whole allocation, or of its leading part.
-    pub(super) fn view(resident: Resident, shape: Shape, dtype: DType) -> Self {
-        Self { addr: resident.buffer.addr().0, shape, dtype, resident: Some(resident), object: PyOnceLock::new() }
+    /// A view of an allocation from the first byte of `resident` on.
+    pub(super) fn of(resident: Resident, shape: Shape, dtype: DType) -> Self {
+        Self { addr: resident.addr(), shape, dtype, resident: Some(resident), object: PyOnceLock::new() }
     }
 
     pub(super) fn addr(&self) -> u64 {
@@ -61,6 +91,29 @@ impl DeviceTensor {
     /// The allocation; `None` for a bare pointer and for a buffer that this runtime did not make.
     pub(super) fn resident(&self) -> Option<&Resident> {
         self.resident.as_ref()
+    }
+
+    /// The allocation of a tensor that has one.
+    fn allocated(&self, caller: &str) -> PyResult<&Resident> {
+        self.resident.as_ref().ok_or_else(|| {
+            Edge::RawTensorType.error(format!(
+                "{caller} needs a tensor that alloc_tensor() made; this one was made from a bare pointer"
+            ))
+        })
+    }
+
+    /// A view of a part, from `offset` bytes behind the first one on.
+    fn part(&self, caller: &str, offset: u64, shape: Shape) -> PyResult<Self> {
+        let resident = self.allocated(caller)?;
+        let resident = Resident { offset: resident.offset + offset, is_view: true, ..resident.clone() };
+        let part = Self::of(resident, shape, self.dtype);
+        check_view(&part)?;
+        Ok(part)
+    }
+
+    /// A copy of all of it.
+    fn copy_all(&self, method: &'static str) -> Copy<'_> {
+        Copy { method, name: "", device: DeviceAddr(self.addr), tensor: Some(self), bytes: self.bytes() }
     }
 
     /// Bytes of all elements.
@@ -131,30 +184,111 @@ impl DeviceTensor {
         self.bytes()
     }
 
+    #[getter]
+    fn is_live(&self) -> bool {
+        self.resident.as_ref().is_some_and(|resident| resident.buffer.state() == BufferState::Live)
+    }
+
     fn to_host<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let resident = self.resident.as_ref().ok_or_else(|| {
-            Edge::RawTensorType
-                .error("to_host() needs a tensor that alloc_tensor() made; this one was made from a bare pointer")
-        })?;
-        let shared = resident.shared.upgrade().ok_or_else(|| {
-            Edge::WorkerGone.error(format!(
-                "to_host(): the worker of {} is gone: {}",
-                resident.buffer,
-                resident.buffer.owner()
-            ))
-        })?;
+        let shared = self.allocated("to_host()")?.shared("to_host()")?;
         let keywords = PyDict::new(py);
         keywords.set_item(pyo3::intern!(py, "dtype"), self.dtype(py)?)?;
         let host = py.import("torch")?.call_method(pyo3::intern!(py, "empty"), (self.shape(py)?,), Some(&keywords))?;
-        let device = resident.buffer.addr();
-        let copy = Copy { method: "to_host", name: "", device, tensor: Some(self), bytes: self.bytes() };
-        shared.download(py, &copy, &HostEnd::read(&host, "host")?)?;
+        shared.download(py, &self.copy_all("to_host"), &HostEnd::read(&host, "host")?)?;
         Ok(host)
     }
 
+    fn copy_<'py>(slf: Bound<'py, Self>, host: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
+        let tensor = slf.get();
+        let shared = tensor.allocated("copy_()")?.shared("copy_()")?;
+        let host = HostEnd::array(host, "host")?;
+        host.require_extent("copy_", &tensor.shape, tensor.dtype)?;
+        shared.upload(slf.py(), &tensor.copy_all("copy_"), &host)?;
+        Ok(slf)
+    }
+
+    fn numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        if self.dtype == DType::BF16 {
+            return Err(Edge::UnsupportedArrayDtype
+                .error("numpy has no bfloat16: use to_host(), or to_host().float().numpy() for float32"));
+        }
+        self.to_host(py)?.call_method0(pyo3::intern!(py, "numpy"))
+    }
+
+    #[pyo3(signature = (dtype = None, copy = None))]
+    fn __array__<'py>(
+        &self,
+        py: Python<'py>,
+        dtype: Option<Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        views::require_copy(copy, "__array__")?;
+        let array = self.numpy(py)?;
+        dtype.map_or(Ok(array.clone()), |dtype| array.call_method1(pyo3::intern!(py, "astype"), (dtype,)))
+    }
+
+    #[pyo3(signature = (*, stream = None, max_version = None, dl_device = None, copy = None))]
+    fn __dlpack__<'py>(
+        &self,
+        py: Python<'py>,
+        stream: Option<Bound<'py, PyAny>>,
+        max_version: Option<Bound<'py, PyAny>>,
+        dl_device: Option<(i64, i64)>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        views::require_copy(copy, "__dlpack__")?;
+        views::require_cpu(stream.as_ref(), dl_device)?;
+        let keywords = PyDict::new(py);
+        if let Some(version) = max_version {
+            keywords.set_item(pyo3::intern!(py, "max_version"), version)?;
+        }
+        self.to_host(py)?.call_method(pyo3::intern!(py, "__dlpack__"), (), Some(&keywords))
+    }
+
+    fn __dlpack_device__(&self) -> (i64, i64) {
+        views::CPU
+    }
+
+    fn __len__(&self) -> usize {
+        self.shape[0] as usize
+    }
+
+    fn __getitem__(&self, index: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let part = views::part(&self.shape, index)?;
+        self.part("indexing", part.first * self.dtype.size() as u64, part.shape)
+    }
+
+    #[pyo3(signature = (*shape))]
+    fn view(&self, shape: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        self.part("view()", 0, views::reshaped(&self.shape, shape)?)
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        let resident = slf.get().allocated("with")?;
+        if resident.is_view {
+            return Err(not_its_own("with", resident));
+        }
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (*_exc))]
+    fn __exit__(&self, py: Python<'_>, _exc: &Bound<'_, PyTuple>) -> PyResult<()> {
+        // Where the worker is gone, so is the memory.
+        if let Some(resident) = &self.resident
+            && let Some(shared) = resident.shared.upgrade()
+        {
+            shared.enter(py, "free_tensor")?.free(&resident.buffer)?;
+        }
+        Ok(())
+    }
+
     pub(super) fn __repr__(&self) -> String {
-        let Self { addr, shape, dtype, .. } = self;
-        format!("DeviceTensor(data_ptr={addr:#x}, shape={shape}, dtype=torch.{})", dtype.torch_name())
+        let Self { addr, shape, dtype, resident, .. } = self;
+        let place = resident.as_ref().map_or_else(String::new, |Resident { buffer, .. }| {
+            let freed = if buffer.state() == BufferState::Freed { ", freed" } else { "" };
+            format!(", {}{freed}", buffer.owner())
+        });
+        format!("DeviceTensor(data_ptr={addr:#x}, shape={shape}, dtype=torch.{}{place})", dtype.torch_name())
     }
 
     fn __eq__(&self, other: &Self) -> bool {
@@ -215,14 +349,23 @@ pub(super) fn not_resident(tensor: &DeviceTensor, py: Python<'_>) -> String {
     )
 }
 
+/// An error for a view that is used as if it owned its memory.
+#[cold]
+pub(super) fn not_its_own(caller: &str, resident: &Resident) -> PyErr {
+    Edge::ViewOwnsNothing.error(format!(
+        "{caller}: this tensor is a view and owns no memory. Free the tensor that it views: {}",
+        resident.buffer
+    ))
+}
+
 /// An error for a view that is larger than the allocation behind it.
 pub(super) fn check_view(tensor: &DeviceTensor) -> PyResult<()> {
     match tensor.resident() {
-        Some(resident) if tensor.bytes() > resident.buffer.bytes() => Err(Edge::ViewTooLarge.error(format!(
+        Some(resident) if tensor.bytes() > resident.room() => Err(Edge::ViewTooLarge.error(format!(
             "{} has {} bytes, more than the {} bytes of its allocation",
             tensor.__repr__(),
             tensor.bytes(),
-            resident.buffer.bytes()
+            resident.room()
         ))),
         _ => Ok(()),
     }

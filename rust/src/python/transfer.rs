@@ -88,6 +88,28 @@ impl HostEnd {
         Ok(HostEnd::Array(HostArray::read(object, Role::Named(name))?))
     }
 
+    /// Reads an array, where a pointer would not say enough.
+    pub(super) fn array(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Self> {
+        if object.is_instance_of::<DeviceTensor>() {
+            return Self::read(object, name);
+        }
+        Ok(HostEnd::Array(HostArray::read(object, Role::Named(name))?))
+    }
+
+    /// Refuses an array of another shape or element type.
+    pub(super) fn require_extent(&self, method: &str, shape: &Shape, dtype: DType) -> PyResult<()> {
+        match self {
+            HostEnd::Array(array) if (array.shape, array.dtype) != (*shape, dtype) => {
+                Err(Edge::SidesDiffer.error(format!(
+                    "the two sides of {method}() differ: {dtype} {shape} on the device, {} {} on the host. Nothing is \
+                     converted or broadcast: pass a host tensor of the same dtype and shape",
+                    array.dtype, array.shape
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub(super) fn data(&self) -> *mut u8 {
         match self {
             HostEnd::Pointer(address) => std::ptr::with_exposed_provenance_mut(*address as usize),

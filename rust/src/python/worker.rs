@@ -4,7 +4,7 @@
 use super::codes::Edge;
 use super::handle::RegistrationHandle;
 use super::host::{HostArray, Role};
-use super::memory::MemoryReport;
+use super::memory::{self, MemoryReport, MemoryScope};
 use super::numbers::{self, ShapeRule};
 use super::program::Program;
 use super::shared::{Shared, detached};
@@ -75,13 +75,15 @@ impl Worker {
         self.shared.is_mine()
     }
 
-    #[pyo3(signature = (shape, dtype, init = None))]
+    #[pyo3(signature = (shape, dtype, init = None, *, zeroed = false, scope = None))]
     fn alloc_tensor(
         &self,
         py: Python<'_>,
         shape: &Bound<'_, PyAny>,
         dtype: &Bound<'_, PyAny>,
         init: Option<&Bound<'_, PyAny>>,
+        zeroed: bool,
+        scope: Option<&Bound<'_, MemoryScope>>,
     ) -> PyResult<DeviceTensor> {
         let (shape, dtype) = (numbers::shape(shape, &RULE)?, dtypes::from_torch(dtype)?);
         let init = init.map(|init| HostArray::read(init, Role::Named("init"))).transpose()?;
@@ -95,9 +97,10 @@ impl Worker {
                 init.dtype.torch_name()
             )));
         }
-        let spec = BufferSpec { shape, dtype, site: site::caller(py) };
+        let spec = BufferSpec { shape, dtype, site: site::caller(py), scope: scope.map(|scope| scope.get().core()) };
         let mut session = self.shared.enter(py, "alloc_tensor")?;
         let buffer = match &init {
+            None if zeroed => session.allocate_zeroed(spec),
             None => session.allocate(spec),
             Some(init) => transfer::maybe_detached(py, init.bytes(), || {
                 // SAFETY: `init` was read just now, has exactly the bytes of the tensor, and its object outlives the call.
@@ -105,8 +108,8 @@ impl Worker {
             }),
         }?;
         drop(session);
-        let resident = Resident { buffer, shared: Arc::downgrade(&self.shared) };
-        Ok(DeviceTensor::view(resident, shape, dtype))
+        let resident = Resident::whole(buffer, Arc::downgrade(&self.shared));
+        Ok(DeviceTensor::of(resident, shape, dtype))
     }
 
     fn free_tensor(&self, py: Python<'_>, tensor: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -122,15 +125,25 @@ impl Worker {
                 Err(_) => Ok(false),
             };
         };
+        if resident.is_view {
+            return Err(tensor::not_its_own("free_tensor()", resident));
+        }
         Ok(session.free(&resident.buffer)? == FreeOutcome::Freed)
     }
 
-    fn malloc(&self, py: Python<'_>, nbytes: &Bound<'_, PyAny>) -> PyResult<u64> {
+    #[pyo3(signature = (nbytes, *, scope = None))]
+    fn malloc(
+        &self,
+        py: Python<'_>,
+        nbytes: &Bound<'_, PyAny>,
+        scope: Option<&Bound<'_, MemoryScope>>,
+    ) -> PyResult<u64> {
         let bytes = numbers::malloc_size(nbytes)?.ok_or_else(|| {
             Edge::TooLarge.error(format!("nbytes={nbytes} of malloc() is more than any device memory has"))
         })?;
         let site = site::caller(py);
-        Ok(self.shared.enter(py, "malloc")?.malloc(bytes, site)?.0)
+        let scope = scope.map(|scope| scope.get().core());
+        Ok(self.shared.enter(py, "malloc")?.malloc(bytes, site, scope)?.0)
     }
 
     fn free(&self, py: Python<'_>, ptr: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -180,7 +193,7 @@ impl Worker {
         Ok(found
             .ok()
             .filter(|(_, offset)| *offset == 0)
-            .map(|(buffer, _)| Buffer::new(Resident { buffer, shared: Arc::downgrade(&self.shared) })))
+            .map(|(buffer, _)| Buffer::new(Resident::whole(buffer, Arc::downgrade(&self.shared)))))
     }
 
     #[pyo3(signature = (program, *, owner, compiled, output_indices, has_return))]
@@ -236,6 +249,23 @@ impl Worker {
 
     fn memory_report(&self, py: Python<'_>) -> PyResult<MemoryReport> {
         Ok(MemoryReport::new(self.shared.enter(py, "memory_report")?.memory_report(), &self.shared))
+    }
+
+    #[pyo3(signature = (tag, budget, outer = None))]
+    fn memory_scope(
+        &self,
+        py: Python<'_>,
+        tag: &str,
+        budget: Option<u64>,
+        outer: Option<&Bound<'_, MemoryScope>>,
+    ) -> PyResult<MemoryScope> {
+        let tag = self.shared.enter(py, "memory_budget")?.tag(tag)?;
+        Ok(MemoryScope::new(tag, budget, outer.map(|outer| outer.get().core())))
+    }
+
+    fn timeline<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let timeline = self.shared.enter(py, "memory_snapshot")?.timeline()?;
+        memory::timeline(py, &timeline)
     }
 
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

@@ -157,14 +157,14 @@ impl Bound {
         let mut alike = Alike { moved: false, scalars: true };
         for (known, arg) in self.known.iter().zip(args) {
             let (tensor, occupied) = match (known, arg) {
-                (&Known::Resident { tensor, dtype, bytes }, Value::Resident { buffer, shape, dtype: actual }) => {
+                (&Known::Resident { tensor, dtype, bytes }, Value::Resident { buffer, offset, shape, dtype: actual }) => {
                     let bound = &mut self.tensors[tensor as usize];
-                    let is_like = *actual == dtype && **shape == bound.shape && bytes <= buffer.bytes();
+                    let is_like = *actual == dtype && **shape == bound.shape && fits(bytes, *offset, buffer);
                     if !is_like || buffer.state() != BufferState::Live || buffer.worker() != owner {
                         return None;
                     }
                     arena.clear_stale(buffer);
-                    bound.data = arena.pointer(buffer);
+                    bound.data = arena.pointer(buffer).wrapping_add(*offset as usize);
                     (tensor, bound.data)
                 }
                 (&Known::Host { staged, dtype }, Value::Host(host)) => {
@@ -257,8 +257,8 @@ impl Bound {
         }
         self.has_results |= expected.is_written();
         let (occupied, data) = match arg {
-            Value::Resident { buffer, .. } => {
-                let data = place_resident(expected, buffer, bytes, arena, owner)?;
+            &Value::Resident { buffer, offset, .. } => {
+                let data = place_resident(expected, buffer, offset, bytes, arena, owner)?;
                 self.known.push(Known::Resident { tensor: self.tensors.len() as u32, dtype, bytes });
                 (data, data)
             }
@@ -348,18 +348,26 @@ struct Alike {
 fn place_resident(
     expected: &Expected<'_>,
     buffer: &Arc<Buffer>,
+    offset: u64,
     bytes: u64,
     arena: &mut Arena,
     owner: &Arc<Owner>,
 ) -> Result<*mut u8, WorkerError> {
-    check_owner(buffer, owner, || expected.what())?;
-    if bytes > buffer.bytes() {
-        let backing = buffer.bytes();
-        return Err(expected.value(format!("a view of {bytes} bytes exceeds the {backing}-byte backing of {buffer}")));
+    let is_view = offset != 0 || bytes != buffer.bytes();
+    check_owner(buffer, owner, || expected.what() + if is_view { ", a view of what follows" } else { "" })?;
+    if !fits(bytes, offset, buffer) {
+        let (backing, at) = (buffer.bytes(), if offset == 0 { String::new() } else { format!(" at byte {offset}") });
+        let text = format!("a view of {bytes} bytes{at} exceeds the {backing}-byte backing of {buffer}");
+        return Err(expected.value(text));
     }
     // Also of an output: a program may leave parts of it alone.
     arena.clear_stale(buffer);
-    Ok(arena.pointer(buffer))
+    Ok(arena.pointer(buffer).wrapping_add(offset as usize))
+}
+
+/// Whether a view lies in its buffer.
+fn fits(bytes: u64, offset: u64, buffer: &Buffer) -> bool {
+    bytes.saturating_add(offset) <= buffer.bytes()
 }
 
 /// Bytes of staging memory for a host tensor. In poison mode the rest of the last granule and one more are a guard.

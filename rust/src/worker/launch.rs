@@ -10,7 +10,7 @@ use super::register::{Registered, Registration, check_registration};
 use super::value::Value;
 use super::{Open, Session};
 use crate::arena::{Arena, FILL, GUARD};
-use crate::device::{self, Device};
+use crate::device::{self, Device, TensorArg};
 use crate::error::Result;
 use crate::program::Direction;
 use crate::trace::{self, names};
@@ -152,8 +152,9 @@ impl Registered {
 
     /// Drops the packed forms of what the launch writes and finds those of what it multiplies by.
     fn find_packed(&mut self, forms: &mut PackedForms, device: &dyn Device, arena: &mut Arena, invocation: u32) {
-        for &tensor in &self.written {
-            forms.forget(self.bound.tensors[tensor].data, arena);
+        for &(tensor, item) in &self.written {
+            let TensorArg { data, shape } = &self.bound.tensors[tensor];
+            forms.forget(*data, || shape.elements().unwrap_or(0).saturating_mul(item), arena);
         }
         forms.begin_launch();
         for packable in self.executable.packable() {

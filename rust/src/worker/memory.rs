@@ -4,7 +4,7 @@
 use super::bind::check_owner;
 use super::error::WorkerError;
 use super::{Open, Session};
-use crate::arena::{ArenaError, Buffer, BufferSpec, BufferState, Contents, MemoryReport, Site};
+use crate::arena::{ArenaError, Buffer, BufferSpec, BufferState, Contents, MemoryReport, Scope, Site, Tag, Timeline};
 use crate::error::Result;
 use crate::id::DeviceAddr;
 use std::sync::Arc;
@@ -33,6 +33,14 @@ impl Session<'_> {
         Ok(self.open()?.with_reclaim(|arena| arena.allocate(spec.clone(), Contents::Unwritten))?)
     }
 
+    /// Allocates a tensor of zeros, in poison mode too.
+    ///
+    /// # Errors
+    /// As for [`Session::allocate`].
+    pub fn allocate_zeroed(&mut self, spec: BufferSpec) -> Result<Arc<Buffer>> {
+        Ok(self.open()?.with_reclaim(|arena| arena.allocate(spec.clone(), Contents::Zeroed))?)
+    }
+
     /// Allocates a tensor and fills it from host memory, without a state in between that anybody could see.
     ///
     /// # Errors
@@ -53,8 +61,8 @@ impl Session<'_> {
     ///
     /// # Errors
     /// As for [`Session::allocate`].
-    pub fn malloc(&mut self, bytes: u64, site: Option<Site>) -> Result<DeviceAddr> {
-        Ok(self.open()?.with_reclaim(|arena| arena.allocate_raw(bytes, site.clone()))?.addr())
+    pub fn malloc(&mut self, bytes: u64, site: Option<Site>, scope: Option<Arc<Scope>>) -> Result<DeviceAddr> {
+        Ok(self.open()?.with_reclaim(|arena| arena.allocate_raw(bytes, site.clone(), scope.clone()))?.addr())
     }
 
     /// Frees the allocation whose base is `addr`.
@@ -65,7 +73,7 @@ impl Session<'_> {
     pub fn free_raw(&mut self, addr: DeviceAddr) -> Result<()> {
         let open = self.open()?;
         let buffer = open.arena.find_base(addr)?;
-        open.packed.forget(open.arena.pointer(&buffer), &mut open.arena);
+        open.packed.forget(open.arena.pointer(&buffer), || buffer.bytes(), &mut open.arena);
         Ok(open.arena.free(&buffer)?)
     }
 
@@ -80,7 +88,7 @@ impl Session<'_> {
         check_owner(buffer, &self.worker.owner, || "free_tensor()".into())?;
         // Its worker is this one and it is live, so the arena is there, even where close() waits for this call.
         let Some(open) = self.open.as_mut() else { return Ok(FreeOutcome::AlreadyFreed) };
-        open.packed.forget(open.arena.pointer(buffer), &mut open.arena);
+        open.packed.forget(open.arena.pointer(buffer), || buffer.bytes(), &mut open.arena);
         open.arena.free(buffer)?;
         Ok(FreeOutcome::Freed)
     }
@@ -103,9 +111,9 @@ impl Session<'_> {
     pub unsafe fn copy_to(&mut self, dst: DeviceAddr, src: *const u8, bytes: u64) -> Result<()> {
         let open = self.open()?;
         let (buffer, offset) = open.arena.find_range(dst, bytes)?;
-        open.packed.forget(open.arena.pointer(&buffer), &mut open.arena);
-        open.arena.prepare_write(&buffer, offset, bytes);
         let target = open.arena.pointer(&buffer).wrapping_add(offset as usize);
+        open.packed.forget(target, || bytes, &mut open.arena);
+        open.arena.prepare_write(&buffer, offset, bytes);
         // SAFETY: the caller vouches for the source; the target lies in a live buffer.
         unsafe { open.device.copy_in(target, src, bytes as usize) };
         self.worker.tally.h2d_bytes.add(bytes);
@@ -136,6 +144,22 @@ impl Session<'_> {
     /// Those of [`crate::arena::Arena::find`].
     pub fn find(&mut self, addr: DeviceAddr) -> Result<(Arc<Buffer>, u64)> {
         Ok(self.open()?.arena.find(addr)?)
+    }
+
+    /// The tag of this name, made the first time.
+    ///
+    /// # Errors
+    /// [`WorkerError::Closed`].
+    pub fn tag(&mut self, name: &str) -> Result<Arc<Tag>> {
+        Ok(self.open()?.arena.tag(name))
+    }
+
+    /// The past of the memory, as far as it is kept.
+    ///
+    /// # Errors
+    /// [`WorkerError::Closed`].
+    pub fn timeline(&mut self) -> Result<Timeline> {
+        Ok(self.open()?.arena.timeline())
     }
 
     /// The memory now; of a closed worker, that it has none.

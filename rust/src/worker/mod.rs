@@ -185,7 +185,7 @@ impl Worker {
 
     /// See [`Session::malloc`].
     pub fn malloc(&self, bytes: u64, site: Option<Site>) -> Result<DeviceAddr> {
-        self.enter("malloc")?.malloc(bytes, site)
+        self.enter("malloc")?.malloc(bytes, site, None)
     }
 
     /// See [`Session::free_raw`].

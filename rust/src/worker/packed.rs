@@ -10,8 +10,8 @@ use crate::arena::{Arena, Chunk, Purpose};
 use crate::device::{Device, Packable, PackedForm, TensorArg};
 use crate::shape::Shape;
 use crate::trace::{self, names};
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ptr;
 
 /// Smaller matrices stay near the cores however they lie.
@@ -19,8 +19,10 @@ const LEAST_BYTES: u64 = 64 << 10;
 
 /// The packed forms of one worker.
 pub(super) struct PackedForms {
-    /// By the address of the matrix.
-    forms: HashMap<usize, Beside>,
+    /// By the address of the matrix. A matrix may be a part of a buffer, and of another matrix.
+    forms: BTreeMap<usize, Beside>,
+    /// Bytes of the largest matrix among them, since there was none.
+    longest: usize,
     /// Bytes that they may take together.
     limit: u64,
     used: u64,
@@ -35,6 +37,8 @@ unsafe impl Send for PackedForms {}
 struct Beside {
     form: PackedForm,
     shape: Shape,
+    /// Where the matrix ends.
+    end: usize,
     state: State,
 }
 
@@ -49,7 +53,7 @@ enum State {
 impl PackedForms {
     /// Forms that take at most `limit` bytes.
     pub fn new(limit: u64) -> Self {
-        Self { forms: HashMap::new(), limit, used: 0, of_launch: Vec::new() }
+        Self { forms: BTreeMap::new(), longest: 0, limit, used: 0, of_launch: Vec::new() }
     }
 
     /// Begins the list of a launch.
@@ -91,7 +95,9 @@ impl PackedForms {
         }
         let known = self.forms.entry(matrix.data as usize);
         let Entry::Occupied(mut known) = known else {
-            known.or_insert(Beside { form, shape: matrix.shape, state: State::Seen });
+            let end = matrix.data as usize + bytes as usize;
+            known.or_insert(Beside { form, shape: matrix.shape, end, state: State::Seen });
+            self.longest = self.longest.max(bytes as usize);
             return ptr::null();
         };
         let known = known.get_mut();
@@ -119,13 +125,24 @@ impl PackedForms {
         }
     }
 
-    /// The bytes at `matrix` are about to change, or to belong to nobody.
+    /// The bytes at `data` are about to change, or to belong to nobody.
     #[inline]
-    pub fn forget(&mut self, matrix: *const u8, arena: &mut Arena) {
-        if !self.forms.is_empty()
-            && let Some(known) = self.forms.remove(&(matrix as usize))
-        {
+    pub fn forget(&mut self, data: *const u8, bytes: impl FnOnce() -> u64, arena: &mut Arena) {
+        if !self.forms.is_empty() {
+            self.forget_range(data as usize, bytes() as usize, arena);
+        }
+    }
+
+    fn forget_range(&mut self, start: usize, bytes: usize, arena: &mut Arena) {
+        // No matrix is longer, so none that begins before the first of these reaches to `start`.
+        let near = start.saturating_sub(self.longest)..start.saturating_add(bytes);
+        let reaches = |(&matrix, known): (&usize, &Beside)| (known.end > start).then_some(matrix);
+        while let Some(matrix) = self.forms.range(near.clone()).find_map(reaches) {
+            let known = self.forms.remove(&matrix).expect("it was found just now");
             self.release(known, arena);
+        }
+        if self.forms.is_empty() {
+            self.longest = 0;
         }
     }
 

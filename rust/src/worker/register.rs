@@ -74,8 +74,8 @@ pub(super) struct Registered {
     pub bound: Bound,
     /// Names of the spans of the copies in and out, by parameter.
     pub spans: Vec<(Name, Name)>,
-    /// Tensors that the program writes, by their place among the tensors.
-    pub written: Vec<usize>,
+    /// Tensors that the program writes: their place among the tensors, and the size of an element.
+    pub written: Vec<(usize, u64)>,
 }
 
 impl Registered {
@@ -162,13 +162,14 @@ impl Session<'_> {
     }
 }
 
-/// The tensors that a program writes, by their place among its tensors.
-fn written(program: &Program) -> Vec<usize> {
-    let directions = program.params.iter().filter_map(|param| match param.kind {
-        ParamKind::Tensor { direction, .. } => Some(direction),
+/// The tensors that a program writes: their place among its tensors, and the size of an element.
+fn written(program: &Program) -> Vec<(usize, u64)> {
+    let tensors = program.params.iter().filter_map(|param| match param.kind {
+        ParamKind::Tensor { dtype, direction, .. } => Some((dtype.size() as u64, direction)),
         ParamKind::Scalar { .. } => None,
     });
-    directions.enumerate().filter(|&(_, direction)| direction != Direction::In).map(|(tensor, _)| tensor).collect()
+    let written = tensors.enumerate().filter(|&(_, (_, direction))| direction != Direction::In);
+    written.map(|(tensor, (item, _))| (tensor, item)).collect()
 }
 
 /// 64-bit FNV-1a. Not `std`'s hasher: that one may change with the compiler.

@@ -10,10 +10,12 @@ use std::sync::Arc;
 pub enum Value<'a> {
     /// A tensor in host memory. It is copied as the direction of its parameter says.
     Host(HostTensor),
-    /// A view of a resident buffer from its first byte. It is never copied.
+    /// A view of a resident buffer. It is never copied.
     Resident {
         /// The buffer.
         buffer: &'a Arc<Buffer>,
+        /// Distance of the view from the first byte of the buffer.
+        offset: u64,
         /// Extents of the view.
         shape: &'a Shape,
         /// Element type of the view.

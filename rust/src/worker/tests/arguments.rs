@@ -165,7 +165,7 @@ fn a_view_must_lie_in_its_buffer() {
     let registration = worker.register(program("mm", vec![tensor("a", DType::U8, &[Symbol(0)], In)])).unwrap();
     let buffer = worker.allocate(spec(&[10, 10], DType::U8)).unwrap();
     let [whole, longer] = [100, 101].map(|length| shape(&[length]));
-    let view = |shape| Value::Resident { buffer: &buffer, shape, dtype: DType::U8 };
+    let view = |shape| Value::Resident { buffer: &buffer, offset: 0, shape, dtype: DType::U8 };
     run(&worker, &registration, &[view(&whole)]).unwrap();
     let error = run(&worker, &registration, &[view(&longer)]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Value);

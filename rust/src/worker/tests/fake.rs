@@ -163,7 +163,7 @@ pub fn shape(dims: &[u64]) -> Shape {
 }
 
 pub fn spec(dims: &[u64], dtype: DType) -> BufferSpec {
-    BufferSpec { shape: shape(dims), dtype, site: Some(Site { file: "model.py".into(), line: 12 }) }
+    BufferSpec { shape: shape(dims), dtype, site: Some(Site { file: "model.py".into(), line: 12 }), scope: None }
 }
 
 pub fn host(data: &mut [u8]) -> Value<'_> {
@@ -180,7 +180,7 @@ pub fn read_only(data: &[u8]) -> Value<'_> {
 }
 
 pub fn resident(buffer: &Arc<Buffer>) -> Value<'_> {
-    Value::Resident { buffer, shape: buffer.shape(), dtype: buffer.dtype() }
+    Value::Resident { buffer, offset: 0, shape: buffer.shape(), dtype: buffer.dtype() }
 }
 
 pub fn run(worker: &Worker, registration: &Registration, args: &[Value<'_>]) -> Result<()> {

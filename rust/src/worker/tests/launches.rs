@@ -194,7 +194,7 @@ fn the_device_is_told_when_extents_and_scalars_are_those_of_the_launch_before() 
         assert_eq!(launch(&[resident(&b), resident(&c), n(2)]), Some(false), "another scalar");
         assert_eq!(launch(&[resident(&b), resident(&c), n(2)]), Some(true));
         let [ten, twenty] = [10, 20].map(|bytes| shape(&[bytes]));
-        let view = |buffer, shape| Value::Resident { buffer, shape, dtype: DType::U8 };
+        let view = |buffer, shape| Value::Resident { buffer, offset: 0, shape, dtype: DType::U8 };
         assert_eq!(launch(&[view(&d, &ten), resident(&c), n(2)]), Some(true), "a view of these extents");
         assert_eq!(launch(&[view(&d, &twenty), host(&mut [0; 20]), n(2)]), Some(false), "other extents");
         assert_eq!(launch(&[resident(&d), host(&mut [0; 20]), n(2)]), Some(true), "another host tensor");
@@ -217,8 +217,8 @@ fn a_launch_like_the_last_one_is_checked_like_the_first() {
             [resident(&c), resident(&c), n(1)],
             [resident(&foreign), resident(&c), n(1)],
             [resident(&a), read_only(&[0; 10]), n(1)],
-            [Value::Resident { buffer: &a, shape: &eleven, dtype: DType::U8 }, resident(&c), n(1)],
-            [Value::Resident { buffer: &a, shape: a.shape(), dtype: DType::I8 }, resident(&c), n(1)],
+            [Value::Resident { buffer: &a, offset: 0, shape: &eleven, dtype: DType::U8 }, resident(&c), n(1)],
+            [Value::Resident { buffer: &a, offset: 0, shape: a.shape(), dtype: DType::I8 }, resident(&c), n(1)],
             [resident(&a), resident(&c), Value::Float(1.0)],
             [resident(&a), resident(&c), n(1 << 40)],
             [n(1), resident(&c), n(1)],

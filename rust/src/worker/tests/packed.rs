@@ -179,6 +179,7 @@ fn a_launch_that_writes_the_weight_drops_its_packed_form() {
     let other = upload(worker, [INNER, cols], DType::F32, &numbers(DType::F32, INNER * cols, 5));
     let target = crate::worker::Value::Resident {
         buffer: &setting.w,
+        offset: 0,
         shape: &crate::shape::Shape::new(&[rows, cols]).unwrap(),
         dtype: DType::F32,
     };

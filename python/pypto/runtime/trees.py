@@ -1,0 +1,151 @@
+"""Containers of tensors, nested at will: put on a device as one, and freed as one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from pypto import failures
+from pypto._pypto import DeviceTensor
+
+if TYPE_CHECKING:
+    import torch
+    from typing_extensions import Self
+
+_SHOW_AFTER_S = 1.0
+"""A shorter upload shows no progress: a bar that vanishes at once only flickers."""
+
+
+def alloc(
+    alloc_tensor: Callable[..., DeviceTensor],
+    free_tensor: Callable[[DeviceTensor], None],
+    state: Any,
+    dtype: torch.dtype | None,
+) -> Any:
+    """See `ChipWorker.alloc_module`."""
+    import torch
+
+    if isinstance(state, torch.nn.Module):
+        state = state.state_dict()
+    made: dict[tuple[Any, ...], DeviceTensor] = {}
+
+    def put(path: str, leaf: Any) -> Any:
+        host = _array(leaf)
+        if host is None:
+            return leaf
+        if dtype is not None and host.is_floating_point():
+            host = host.to(dtype)
+        # Tied weights are two objects with one memory: a state dict makes a new object for each name.
+        key = (leaf.data_ptr(), *_extents(leaf)) if isinstance(leaf, torch.Tensor) and leaf.numel() else (path,)
+        if key not in made:
+            try:
+                made[key] = alloc_tensor(tuple(host.shape) or (1,), host.dtype, init=host if host.dim() else host[None])
+            except (TypeError, ValueError, MemoryError) as error:
+                raise failures.with_place(path or "state", error) from error
+        bar.add(host.nbytes)
+        return made[key]
+
+    total = sum(host.nbytes for _, leaf in leaves(state) if (host := _array(leaf)) is not None)
+    try:
+        with _Bar(total) as bar:
+            return map_leaves(put, state)
+    except BaseException:  # Ctrl-C too leaves nothing behind
+        for tensor in made.values():
+            free_tensor(tensor)
+        raise
+
+
+def free(free_tensor: Callable[[DeviceTensor], None], module: Any) -> None:
+    """See `ChipWorker.free_module`."""
+    first: Exception | None = None
+    for _, leaf in leaves(module):
+        if isinstance(leaf, DeviceTensor):
+            try:
+                free_tensor(leaf)
+            except (RuntimeError, ValueError) as error:
+                first = first or error
+    if first is not None:
+        raise first
+
+
+def map_leaves(function: Callable[[str, Any], Any], tree: Any, path: str = "") -> Any:
+    """The same containers, with `function(path, leaf)` for each leaf; a path reads `['layers'][0].weight`."""
+    if isinstance(tree, Mapping):
+        return _mapping(tree, {key: map_leaves(function, leaf, f"{path}[{key!r}]") for key, leaf in tree.items()})
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        named = zip(tree._fields, tree, strict=True)
+        return type(tree)(*(map_leaves(function, leaf, f"{path}.{name}") for name, leaf in named))
+    if isinstance(tree, (list, tuple)):
+        mapped = (map_leaves(function, leaf, f"{path}[{index}]") for index, leaf in enumerate(tree))
+        return list(mapped) if isinstance(tree, list) else tuple(mapped)
+    return function(path, tree)
+
+
+def leaves(tree: Any) -> Iterator[tuple[str, Any]]:
+    """Every leaf with its path, in order."""
+    found: list[tuple[str, Any]] = []
+    map_leaves(lambda path, leaf: found.append((path, leaf)), tree)
+    return iter(found)
+
+
+def _mapping(like: Mapping[Any, Any], items: dict[Any, Any]) -> Mapping[Any, Any]:
+    """A dictionary; an ordered one where the state dict was one. What else the class has is not carried over."""
+    from collections import OrderedDict
+
+    return OrderedDict(items) if isinstance(like, OrderedDict) else items
+
+
+def _array(leaf: Any) -> torch.Tensor | None:
+    """A leaf as a torch tensor, if it is an array."""
+    import torch
+
+    if isinstance(leaf, torch.Tensor):
+        return leaf.detach()
+    if hasattr(leaf, "__array_interface__") and hasattr(leaf, "shape"):
+        return torch.as_tensor(leaf)
+    return None
+
+
+def _extents(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return (tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.device)
+
+
+class _Bar:
+    """A progress bar on standard error, if that is a terminal, once the work has taken a while."""
+
+    def __init__(self, total: int) -> None:
+        self._total, self._done = total, 0
+        self._begin = time.monotonic()
+        self._progress: Any = None
+
+    def add(self, nbytes: int) -> None:
+        """So many bytes more are there."""
+        self._done += nbytes
+        if self._progress is None and time.monotonic() - self._begin >= _SHOW_AFTER_S:
+            self._progress = self._start()
+        if self._progress:
+            self._progress.update(self._task, completed=self._done)
+
+    def _start(self) -> Any:
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+        console = Console(stderr=True)
+        if not console.is_terminal:
+            return False
+        columns = TextColumn("to the device"), BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn()
+        progress = Progress(*columns, console=console, transient=True)
+        progress.start()
+        self._task = progress.add_task("", total=self._total)
+        return progress
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._progress:
+            self._progress.stop()
