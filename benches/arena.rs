@@ -59,6 +59,7 @@ fn open() -> Arc<Worker> {
         capacity: 4 << 30,
         poison: false,
         packed_share: 0.5,
+        residency: pypto::worker::ResidencyMode::Off,
     })
     .unwrap()
 }
@@ -126,7 +127,7 @@ fn launch(criterion: &mut Criterion) {
     let mut host = [[0f32; 256]; 3];
     let args = host.each_mut().map(|data| {
         let (data, shape) = (data.as_mut_ptr().cast(), Shape::new(&[16, 16]).unwrap());
-        Value::Host(HostTensor { data, shape, dtype: DType::F32, writable: true })
+        Value::Host(HostTensor { data, shape, dtype: DType::F32, writable: true, version: pypto::worker::NO_VERSION })
     });
     group.bench_function("3_host", |bencher| {
         // SAFETY: the host tensors are the arrays above.

@@ -64,9 +64,7 @@ class Program:
 
 @final
 class Buffer:
-    """One allocation of device memory, or the rest of it from the first byte of a view on. It stays inspectable after it
-    is freed.
-    """
+    """One allocation of device memory, or the rest of it from a view on. It stays inspectable after it is freed."""
 
     @property
     def base(self) -> int:
@@ -108,10 +106,11 @@ class Buffer:
 class DeviceTensor:
     """A typed view of memory that stays on a device.
 
-    `ChipWorker.alloc_tensor` makes one; a compiled program takes it wherever it takes a torch tensor. `with tensor:` frees
-    it at the end. Parts (`t[2:5]`) and other shapes (`t.view(...)`) are device tensors too: they share the memory, cost a
-    launch nothing, and die with the tensor that they view. It is a frozen dataclass: `dataclasses.replace(t, shape=...)` views the same memory with another shape. Pointer, shape and dtype
-    decide equality; whether it may be used is a question to the buffer behind it.
+    `ChipWorker.alloc_tensor` makes one; a compiled program takes it wherever it takes a torch tensor. `with tensor:`
+    frees it at the end. Parts (`t[2:5]`) and other shapes (`t.view(...)`) are device tensors too: they share the
+    memory, cost a launch nothing, and die with the tensor that they view. It is a frozen dataclass:
+    `dataclasses.replace(t, shape=...)` views the same memory with another shape. Pointer, shape and dtype decide
+    equality; whether it may be used is a question to the buffer behind it.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
@@ -175,7 +174,8 @@ class DeviceTensor:
 
         Raises:
             TypeError: `host` is no array, or the tensor was made from a bare pointer.
-            ValueError: Another shape or dtype (nothing is converted or broadcast), not contiguous, or the tensor was freed.
+            ValueError: Another shape or dtype (nothing is converted or broadcast), not contiguous, or the tensor was
+                freed.
             RuntimeError: Its worker is gone.
         """
 
@@ -381,6 +381,7 @@ class Worker:
         cores: int | None = None,
         schedule_seed: int | None = None,
         name: str | None = None,
+        residency: str = "off",
     ) -> Worker:
         """Opens a device.
 
@@ -393,6 +394,7 @@ class Worker:
             cores: Simulated cores; one for each processor that the process may use if not given.
             schedule_seed: Independent tasks run in a random order that follows from it, for tests.
             name: What messages call it.
+            residency: What to do about host arguments that do not change: `off`, `advise` or `auto`.
 
         Raises:
             ValueError: The platform does not exist or the capacity is 0.
@@ -483,6 +485,9 @@ class Worker:
 
     def timeline(self) -> dict[str, Any]:
         """The past of the memory as plain data; `memory_snapshot` reads it."""
+
+    def residency(self) -> dict[str, Any] | None:
+        """What was counted about host arguments, as plain data; None where that is off. `advice` words it."""
 
     def counters(self) -> dict[str, int]:
         """`launches`, `h2d_bytes`, `d2h_bytes`, `registrations` since it was opened."""

@@ -82,6 +82,9 @@ BAD_SWITCH = Failure(
     ValueError,
     "An environment variable has a value that it cannot have. The text lists those that it can.",
 )
+ADVISOR_OFF = Failure(
+    "advisor_off", RuntimeError, 'The worker counts no host arguments. Open it with `RunConfig(residency="advise")`.'
+)
 NO_SPANS = Failure("no_spans", RuntimeError, "This build records no spans, which `benchmark` is made of.")
 LOST_SPANS = Failure("lost_spans", RuntimeError, "Buffers of the trace were full, so launches are missing.")
 UNKNOWN_METRIC = Failure("unknown_metric", ValueError, "No such metric. The text lists those that exist.")

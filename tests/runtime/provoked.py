@@ -367,6 +367,7 @@ CASES: dict[str, Callable[[Scene], object]] = {
     "setting_value": lambda s: RunConfig(cores=0),
     "settings_conflict": lambda s: benchmark(s.compiled, [], config=RunConfig(), device_id=0),
     # Measuring and comparing
+    "advisor_off": lambda s: s.worker.advice(),
     "not_a_worker": lambda s: benchmark(s.compiled, [], worker=3),  # type: ignore[arg-type]
     "unknown_metric": lambda s: BenchmarkStats().per_round("speed"),
     "no_such_launch": lambda s: benchmark(s.compiled, [ones()] * 2, rounds=1, worker=s.worker).format_tree(7),

@@ -31,6 +31,11 @@ def busy(worker: ChipWorker, program: ir.CompiledProgram) -> None:
     assert cache.is_live
 
 
+def name_of(item: dict[str, Any]) -> str:
+    """The description of the memory, without its address."""
+    return str(item["frames"][0]["name"]).split(" at ")[0]
+
+
 def test_functions_of_torch_s_visualiser_read_the_snapshot(
     worker: ChipWorker, K_add: ir.CompiledProgram, tmp_path: Path
 ) -> None:
@@ -65,7 +70,7 @@ def test_the_trace_tells_who_took_what_and_in_which_order(worker: ChipWorker, K_
     data = worker.memory_snapshot()
     events = data["device_traces"][0]
     assert events[0]["action"] == "segment_alloc"
-    named = [(event["action"], event["size"] // KIB, event["frames"][0]["name"].split(" at ")[0]) for event in events[1:]]
+    named = [(event["action"], event["size"] // KIB, name_of(event)) for event in events[1:]]
     assert named[:5] == [
         ("alloc", 256, "FP32 (64, 1024)"),
         ("alloc", 64, "FP32 (16, 1024)"),
@@ -78,7 +83,7 @@ def test_the_trace_tells_who_took_what_and_in_which_order(worker: ChipWorker, K_
     assert (user["filename"], user["name"]) == (__file__, "[cache]")
     times = [event["time_us"] for event in events]
     assert times == sorted(times)
-    by_name = {block["frames"][0]["name"].split(" at ")[0] for block in data["segments"][0]["blocks"] if block["frames"]}
+    by_name = {name_of(block) for block in data["segments"][0]["blocks"] if block["frames"]}
     assert {"FP32 (16, 1024)", "FP32 (8, 1024)", "staging of host arguments"} <= by_name
 
 
@@ -165,9 +170,8 @@ def test_scopes_nest_and_all_their_budgets_hold(worker: ChipWorker) -> None:
         worker.zeros((2 * KIB,), torch.int8)
         with pytest.raises(MemoryError, match='"cache"'):
             worker.zeros((1,), torch.int8)
-        with worker.memory_budget(None, tag="cache"):
-            with pytest.raises(MemoryError, match='"cache"'):
-                worker.zeros((1,), torch.int8)
+        with worker.memory_budget(None, tag="cache"), pytest.raises(MemoryError, match='"cache"'):
+            worker.zeros((1,), torch.int8)
         with worker.memory_budget(None, tag="other"), pytest.raises(MemoryError, match='"cache"'):
             worker.zeros((1,), torch.int8)
         assert (outer.live, inner.live) == (2 * KIB, 2 * KIB)
@@ -188,9 +192,12 @@ def test_a_scope_is_that_of_its_context_and_its_worker(worker: ChipWorker) -> No
     assert scope.live == 8
 
 
-@pytest.mark.parametrize(("nbytes", "tag"), [(0, "a"), (-1, "a"), (True, "a"), (1.5, "a"), (2**63, "a"), (1, ""), (1, 3)])
+@pytest.mark.parametrize(
+    ("nbytes", "tag"), [(0, "a"), (-1, "a"), (True, "a"), (1.5, "a"), (2**63, "a"), (1, ""), (1, 3)]
+)
 def test_a_budget_is_a_number_of_bytes_and_a_tag_a_name(worker: ChipWorker, nbytes: Any, tag: Any) -> None:
-    with pytest.raises(ValueError, match=r"memory budget must be a positive|tag must be a name"), worker.memory_budget(
-        nbytes, tag=tag
+    with (
+        pytest.raises(ValueError, match=r"memory budget must be a positive|tag must be a name"),
+        worker.memory_budget(nbytes, tag=tag),
     ):
         pass

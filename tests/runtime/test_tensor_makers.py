@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from pypto.runtime import ChipWorker, DeviceTensor, RunConfig
+from pypto.runtime import ChipWorker, RunConfig
 from pypto.runtime import trees as trees_module
 
 Pair = namedtuple("Pair", "left right")
@@ -30,7 +30,8 @@ def test_made_tensors_hold_what_their_names_say(poison: bool, dtype: torch.dtype
 
 def test_a_constant_longer_than_one_piece_is_whole(worker: ChipWorker) -> None:
     elements = (4 << 20) + 5
-    assert torch.equal(worker.full((elements,), 3, torch.int16).to_host(), torch.full((elements,), 3, dtype=torch.int16))
+    made = worker.full((elements,), 3, torch.int16)
+    assert torch.equal(made.to_host(), torch.full((elements,), 3, dtype=torch.int16))
 
 
 def test_zeros_cost_no_copy(worker: ChipWorker) -> None:

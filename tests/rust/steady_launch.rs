@@ -133,7 +133,13 @@ impl Arguments {
                 (Some(shape), true) => Value::Resident { buffer: tensors.next().unwrap().1, shape, dtype: DType::F32 },
                 (Some(shape), false) => {
                     let data = tensors.next().unwrap().0.as_mut_ptr().cast();
-                    Value::Host(HostTensor { data, shape: *shape, dtype: DType::F32, writable: true })
+                    Value::Host(HostTensor {
+                        data,
+                        shape: *shape,
+                        dtype: DType::F32,
+                        writable: true,
+                        version: pypto::worker::NO_VERSION,
+                    })
                 }
             })
             .collect();
@@ -156,7 +162,15 @@ fn shape(param: &Param, rows: u64) -> Option<Shape> {
 }
 
 fn open(device: Box<dyn Device>) -> Arc<Worker> {
-    Worker::open(WorkerConfig { name: None, device, capacity: 256 << 20, poison: false, packed_share: 0.5 }).unwrap()
+    Worker::open(WorkerConfig {
+        name: None,
+        device,
+        capacity: 256 << 20,
+        poison: false,
+        packed_share: 0.5,
+        residency: pypto::worker::ResidencyMode::Off,
+    })
+    .unwrap()
 }
 
 /// Launches with extents and scalars that change and that stay, after a first round of them.

@@ -18,6 +18,7 @@ says what to do; those of the device and its memory have a stable name in their 
 from __future__ import annotations
 
 from pypto._pypto import MemoryReport, MemoryScope, RegistrationHandle
+from pypto.runtime.advice import Advice
 from pypto.runtime.bench import BenchmarkStats, benchmark
 from pypto.runtime.device_tensor import DeviceTensor
 from pypto.runtime.golden import validate_golden
@@ -39,6 +40,7 @@ from pypto.runtime.unsupported import (
 from pypto.runtime.worker import ChipWorker
 
 __all__ = [
+    "Advice",
     "BenchmarkStats",
     "ChipWorker",
     "DeviceTensor",

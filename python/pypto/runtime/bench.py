@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pypto import _pypto, failures
-from pypto.runtime import programs
+from pypto.runtime import advice, programs
 from pypto.runtime.bench_stats import BenchmarkStats
 from pypto.runtime.run_config import RunConfig
 from pypto.runtime.settings import check_device_id, check_int
@@ -43,7 +43,8 @@ def benchmark(
     The program is registered once, before the first launch. It runs on `worker`, else on the active worker of its
     platform, else on one that is opened for the purpose and closed again. Resident tensors of that worker are welcome
     among the arguments: comparing both ways shows what residency is worth (`host_wall_us` shrinks, `device_wall_us`
-    does not move). Outputs hold what the last launch wrote.
+    does not move); `advice` of the result names the arguments that are worth it. Outputs hold what the last launch
+    wrote.
 
     Args:
         compiled: The program.
@@ -127,6 +128,7 @@ def _measure(
         invocations=measured,
         h2d_bytes=measured[-1].h2d_bytes,
         d2h_bytes=measured[-1].d2h_bytes,
+        advice=advice.of_benchmark(compiled, _name_of(compiled, measured[-1].hid), measured),
         dropped_spans=recorder.dropped,
     )
 

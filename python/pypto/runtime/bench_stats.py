@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TextIO
 
 from pypto import failures
+from pypto.runtime.advice import Advice
 from pypto.runtime.spans import TraceInvocation, TraceSpan
 
 
@@ -24,6 +25,7 @@ class BenchmarkStats:
         invocations: The spans of each measured launch.
         h2d_bytes: Bytes that one launch copied to the device.
         d2h_bytes: Bytes that one launch copied from the device.
+        advice: What could stay on the device, of the host arguments that were measured; the most expensive first.
         dropped_spans: Spans that were lost because a buffer was full; times are right, trees have gaps.
         rounds_dispatches: Launches of each round by process, for programs on several devices.
         fallback_flattened: Rounds could not be told apart, for programs on several devices.
@@ -37,6 +39,7 @@ class BenchmarkStats:
     invocations: list[TraceInvocation] = field(default_factory=list)
     h2d_bytes: int = 0
     d2h_bytes: int = 0
+    advice: list[Advice] = field(default_factory=list)
     dropped_spans: int = 0
     rounds_dispatches: list[dict[int, list[TraceInvocation]]] = field(default_factory=list)
     fallback_flattened: bool = False

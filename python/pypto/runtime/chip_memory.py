@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from pypto import _pypto, failures
-from pypto.runtime import memory_scopes, memory_snapshot
+from pypto.runtime import advice, memory_scopes, memory_snapshot
 from pypto.runtime.runtime_base import Worker, check_init
 from pypto.runtime.tensor_makers import TensorMakers
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import torch
 
     from pypto._pypto import DeviceTensor, MemoryReport, MemoryScope
+    from pypto.runtime.advice import Advice
 
 
 class ChipMemory(TensorMakers, Worker):
@@ -153,35 +154,36 @@ class ChipMemory(TensorMakers, Worker):
         kv.live, kv.peak
         ```
 
-        The tag lasts: what is allocated for it counts until it is freed, also after the `with`, and a later `with` of the
-        same tag goes on counting. Scopes nest; what is allocated in an inner one counts for the outer ones too, and must
-        fit all their budgets. The scope is that of this context (thread or task). What launches keep does not count.
+        The tag lasts: what is allocated for it counts until it is freed, also after the `with`, and a later `with` of
+        the same tag goes on counting. Scopes nest; what is allocated in an inner one counts for the outer ones too,
+        and must fit all their budgets. The scope is that of this context (thread or task). What launches keep does
+        not count.
 
         Args:
             nbytes: The most bytes that the tag may have when something is allocated here; None to count only.
             tag: What the memory is for.
 
         Returns:
-            A context manager; `with ... as` gives the scope: `tag`, `budget`, and of the tag `live` and `peak`, in bytes.
-            `memory_report().tags` has all tags.
+            A context manager; `with ... as` gives the scope: `tag`, `budget`, and of the tag `live` and `peak`, in
+            bytes. `memory_report().tags` has all tags.
 
         Raises:
             ValueError: `nbytes` is not positive, or `tag` is no name.
-            MemoryError: From an allocation inside: names the tag, the budget, what is live by the tag, and the lines that
-                allocated it. Nothing is allocated then.
+            MemoryError: From an allocation inside: names the tag, the budget, what is live by the tag, and the lines
+                that allocated it. Nothing is allocated then.
         """
         return memory_scopes.scope(self._ready("memory_budget", 0), nbytes, tag)
 
     def memory_snapshot(self, path: str | os.PathLike[str] | None = None) -> dict[str, Any]:
         """The past of the device memory: who took what, when, and when it was freed.
 
-        The latest 16,384 events are kept, from the opening of the worker on. Launches in the steady state take no memory,
-        so nothing is recorded in them.
+        The latest 16,384 events are kept, from the opening of the worker on. Launches in the steady state take no
+        memory, so nothing is recorded in them.
 
         Args:
-            path: Where to write it. A name that ends in `.pickle` is for https://pytorch.org/memory_viz; anything else is
-                written as JSON, which Perfetto (https://ui.perfetto.dev) opens as counters and instants, and whose
-                `json.load` the functions of `torch.cuda._memory_viz` take.
+            path: Where to write it. A name that ends in `.pickle` is for https://pytorch.org/memory_viz; anything
+                else is written as JSON, which Perfetto (https://ui.perfetto.dev) opens as counters and instants, and
+                whose `json.load` the functions of `torch.cuda._memory_viz` take.
 
         Returns:
             What was, or would be, written: `segments` and `device_traces` as in `torch.cuda.memory._snapshot()`, and
@@ -195,6 +197,24 @@ class ChipMemory(TensorMakers, Worker):
     def counters(self) -> dict[str, int]:
         """What the worker did since it was opened: launches, bytes copied each way, distinct programs registered."""
         return self._ready("counters", 0).counters()
+
+    def advice(self) -> list[Advice]:
+        """What could stay on the device and does not, the most expensive first; each prints with its cure.
+
+        Three habits are looked for: host arguments that are uploaded although nothing wrote to them, results that are
+        downloaded and passed back in as they came (a cache in disguise), and programs that are registered again and
+        again. An argument counts as unchanged where address, size, torch's version counter (if there is one) and a
+        sample of up to 512 words are the same.
+
+        Raises:
+            RuntimeError: The worker was opened without `RunConfig(residency="advise")` or `"auto"`, or is closed.
+        """
+        report = self._ready("advice", 0).residency()
+        if report is None:
+            raise failures.ADVISOR_OFF(
+                'advice() needs a worker that counts: ChipWorker(RunConfig(residency="advise")), or "auto"'
+            )
+        return advice.of_worker(report)
 
     def _require_ready(self, op: str) -> None:
         self._ready(op, 0)

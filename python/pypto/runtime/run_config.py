@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 PLATFORMS = ("a2a3sim", "a2a3", "a5sim", "a5")
 """Every valid platform. `a2a3` and `a5` are real chips, the others are simulated ones."""
 
+RESIDENCY = ("off", "advise", "auto")
+"""What a worker can do about host arguments that do not change."""
+
 _DEP_POOL_MAX = 2**31 - 1
 _PMU_MAX = 2**31 - 1
 _PMU_DEFAULT = 2
@@ -61,9 +64,9 @@ def _default_strategy() -> OptimizationStrategy:
 class RunConfig:
     """How to compile, open a device and launch. All fields have defaults.
 
-    `ChipWorker(config=...)` reads `platform`, `device_id`, `device_memory`, `poison`, `cores`, `packed_weights` and
-    `schedule_seed`; `docs/run_config.md` says who reads which of the others. Fields are checked when the object is
-    made, not when one is assigned later.
+    `ChipWorker(config=...)` reads `platform`, `device_id`, `device_memory`, `poison`, `cores`, `packed_weights`,
+    `schedule_seed` and `residency`; `docs/run_config.md` says who reads which of the others. Fields are checked when
+    the object is made, not when one is assigned later.
 
     Attributes:
         platform: One of `PLATFORMS`.
@@ -100,6 +103,8 @@ class RunConfig:
         packed_weights: Keep a packed form beside resident matrices that products use again and again: the share of the
             device memory that these may take, True for a half, False for none.
         schedule_seed: Run independent tasks of a launch in a random order that follows from it, for tests of programs.
+        residency: What to do about host arguments that do not change: `off` nothing, `advise` counts them for
+            `ChipWorker.advice`, `auto` counts them and keeps a copy of them on the device.
 
     Raises:
         TypeError: A field has the wrong type.
@@ -139,6 +144,7 @@ class RunConfig:
     packed_weights: bool | float = True
     schedule_seed: int | None = None
     strict_memory: bool = False
+    residency: str = "off"
 
     def __post_init__(self) -> None:
         """Checks the fields and derives those that follow from others."""
@@ -151,6 +157,8 @@ class RunConfig:
         settings.check_aicpu_threads(self.aicpu_thread_num)
         settings.check_range("device_memory", self.device_memory, _DEVICE_MEMORY_MAX, "bytes")
         settings.check_range("cores", self.cores, _pypto.MAX_CORES, "cores")
+        if self.residency not in RESIDENCY:
+            raise failures.SETTING_VALUE(f"residency must be one of {', '.join(RESIDENCY)}, got {self.residency!r}")
         settings.check_share("packed_weights", self.packed_weights)
         settings.check_seed("schedule_seed", self.schedule_seed)
         settings.check_instance("poison", self.poison, bool, "True, False")

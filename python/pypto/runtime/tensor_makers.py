@@ -116,13 +116,14 @@ class TensorMakers:
 def _as_torch(array: Any) -> torch.Tensor:
     """A torch tensor with the same elements, in the same memory where the CPU can read that."""
     import torch
+    import torch.utils.dlpack
 
     if isinstance(array, torch.Tensor):
         return array
     if hasattr(array, "__array_interface__"):
         return torch.from_numpy(array if array.flags.writeable else array.copy())
     if hasattr(array, "__dlpack__"):
-        return torch.from_dlpack(array)
+        return torch.utils.dlpack.from_dlpack(array)
     raise failures.NOT_AN_ARRAY(
         f"from_host() expects a torch.Tensor, a numpy array or another array, got {type(array).__name__}; "
         f"torch.tensor(...) makes one of numbers"

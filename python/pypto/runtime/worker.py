@@ -107,6 +107,7 @@ class ChipWorker(ChipMemory):
                 packed_weights=0.5 if config.packed_weights is True else float(config.packed_weights),
                 cores=config.cores,
                 schedule_seed=config.schedule_seed,
+                residency=config.residency,
             )
             self._finalizer = weakref.finalize(self, open_workers.close_abandoned, impl, str(binding), os.getpid())
             self._finalizer.atexit = False  # `open_workers` does it, and stops running launches

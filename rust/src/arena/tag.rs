@@ -108,3 +108,28 @@ impl fmt::Display for Holders {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scope(tag: &Arc<Tag>, budget: Option<u64>, outer: Option<&Arc<Scope>>) -> Arc<Scope> {
+        Arc::new(Scope { tag: tag.clone(), budget, outer: outer.cloned() })
+    }
+
+    #[test]
+    fn a_scope_counts_for_each_tag_around_it_once() {
+        let (model, cache) = (Arc::new(Tag::new("model".into())), Arc::new(Tag::new("cache".into())));
+        let outer = scope(&model, Some(100), None);
+        let inner = scope(&model, None, Some(&scope(&cache, Some(50), Some(&outer))));
+        inner.add(40);
+        assert_eq!((model.live(), cache.live()), (40, 40));
+        assert!(inner.without_room(10).is_none());
+        assert_eq!(inner.without_room(11).map(|(scope, budget)| (scope.tag.name(), budget)), Some(("cache", 50)));
+        outer.add(60);
+        assert_eq!(inner.without_room(1).map(|(scope, _)| scope.tag.name()), Some("model"));
+        inner.remove(40);
+        assert_eq!((model.live(), model.peak(), cache.live(), cache.peak()), (60, 100, 0, 40));
+        assert!(inner.counts_for(&cache) && !outer.counts_for(&cache));
+    }
+}

@@ -10,7 +10,12 @@ fn arena_of(capacity: u64, poison: bool) -> Arena {
 }
 
 fn spec(dims: &[u64], dtype: DType) -> BufferSpec {
-    BufferSpec { shape: Shape::new(dims).unwrap(), dtype, site: Some(Site { file: "model.py".into(), line: 12 }), scope: None }
+    BufferSpec {
+        shape: Shape::new(dims).unwrap(),
+        dtype,
+        site: Some(Site { file: "model.py".into(), line: 12 }),
+        scope: None,
+    }
 }
 
 fn allocate(arena: &mut Arena, bytes: u64) -> Result<Arc<Buffer>, ArenaError> {

@@ -16,7 +16,7 @@ use super::{dtypes, errors};
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::program::{Dim, Param, ParamKind};
-use crate::worker::{HostTensor, Registration, Value, WorkerError};
+use crate::worker::{HostTensor, NO_VERSION, Registration, Value, WorkerError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
@@ -158,6 +158,9 @@ impl RegistrationHandle {
             } else {
                 let value = slot.write(read_argument(arg, param, position, &mut keep)?);
                 if let Value::Host(tensor) = value {
+                    if self.shared.wants_versions() {
+                        tensor.version = version_of(arg);
+                    }
                     host_bytes = host_bytes.saturating_add(tensor.bytes());
                 }
             }
@@ -340,12 +343,19 @@ pub(super) fn read_argument<'a>(
             }
             let HostArray { data, shape, dtype, writable, keep: kept } = HostArray::read(arg, role)?;
             keep.extend(kept);
-            Ok(Value::Host(HostTensor { data, shape, dtype, writable }))
+            Ok(Value::Host(HostTensor { data, shape, dtype, writable, version: NO_VERSION }))
         }
         // The value was fixed when the program was compiled.
         ParamKind::Scalar { baked: true, dtype } => Ok(placeholder(dtype)),
         ParamKind::Scalar { dtype, .. } => scalar::read(arg, dtype, role),
     }
+}
+
+/// What torch counts writes to a tensor with. It does not see all of them, so it can only prove that there was one.
+fn version_of(tensor: &Bound<'_, PyAny>) -> u64 {
+    // A numpy array counts none, and a tensor of inference mode refuses to tell.
+    let version = tensor.getattr_opt(pyo3::intern!(tensor.py(), "_version")).ok().flatten();
+    version.and_then(|version| version.extract().ok()).unwrap_or(NO_VERSION)
 }
 
 /// The exception of a launch. One about a resident buffer also says where that stands among the arguments.

@@ -12,6 +12,7 @@
 //! | `worker`, `shared`, `transfer`   | one opened device, the way in that never waits while attached, copies        |
 //! | `tensor`, `views`                | `DeviceTensor`; its parts and other shapes                                   |
 //! | `buffer`, `memory`               | the allocation behind it, the memory report                                  |
+//! | `residency`                      | what a worker counted about host arguments                                   |
 //! | `program`, `trace`               | programs in and out; recordings, and `[STRACE]` lines                        |
 //! | `platform`, `site`               | which device a name opens; the user's line                                   |
 //! | `errors`, `codes`                | the one place that makes exceptions; what is found before the core is asked |
@@ -28,6 +29,7 @@ mod memory;
 mod numbers;
 mod platform;
 mod program;
+mod residency;
 mod scalar;
 mod shared;
 mod site;
@@ -46,8 +48,9 @@ use pyo3::prelude::*;
 mod _pypto {
     #[pymodule_export]
     use super::{
-        buffer::Buffer, check::check_arguments, handle::RegistrationHandle, memory::MemoryReport, memory::MemoryScope, program::Program,
-        tensor::DeviceTensor, trace::Recording, trace::mirror_trace, trace::trace_available, worker::Worker,
+        buffer::Buffer, check::check_arguments, handle::RegistrationHandle, memory::MemoryReport, memory::MemoryScope,
+        program::Program, tensor::DeviceTensor, trace::Recording, trace::mirror_trace, trace::trace_available,
+        worker::Worker,
     };
 
     use super::*;

@@ -29,6 +29,8 @@ pub(super) struct Shared {
     line: Mutex<Line>,
     left: Condvar,
     stopping: AtomicBool,
+    /// Whether launches want to know the versions of host tensors.
+    wants_versions: bool,
 }
 
 /// Tickets of the threads that wait, the next one first.
@@ -80,10 +82,10 @@ pub(super) fn detached<R>(py: Python<'_>, work: impl FnOnce() -> R) -> R {
 }
 
 impl Shared {
-    pub(super) fn new(core: Arc<Worker>) -> Arc<Self> {
+    pub(super) fn new(core: Arc<Worker>, wants_versions: bool) -> Arc<Self> {
         let (waiting, stopping) = (AtomicUsize::new(0), AtomicBool::new(false));
         let (core, pid) = (ManuallyDrop::new(core), std::process::id());
-        Arc::new(Self { core, pid, waiting, line: Mutex::default(), left: Condvar::new(), stopping })
+        Arc::new(Self { core, pid, waiting, line: Mutex::default(), left: Condvar::new(), stopping, wants_versions })
     }
 
     /// Whether this is the process that opened the worker, and no fork of it.
@@ -94,6 +96,10 @@ impl Shared {
     /// Makes running launches stop at their next look around, and those that wait give up when it is their turn.
     pub(super) fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn wants_versions(&self) -> bool {
+        self.wants_versions
     }
 
     pub(super) fn is_stopping(&self) -> bool {

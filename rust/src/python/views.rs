@@ -88,7 +88,8 @@ fn range(index: &Bound<'_, PyAny>, extent: u64) -> PyResult<Range> {
     if let Ok(slice) = index.cast::<PySlice>() {
         let indices = slice.indices(extent as isize)?;
         if indices.step != 1 {
-            let text = format!("a slice of a device tensor has step 1, got {}: slice a copy, t.to_host()", indices.step);
+            let text =
+                format!("a slice of a device tensor has step 1, got {}: slice a copy, t.to_host()", indices.step);
             return Err(Edge::PartHasGaps.error(text));
         }
         if indices.slicelength == 0 {

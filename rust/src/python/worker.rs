@@ -10,11 +10,11 @@ use super::program::Program;
 use super::shared::{Shared, detached};
 use super::tensor::{self, DeviceTensor, Resident};
 use super::transfer::{self, HostEnd};
-use super::{buffer::Buffer, dtypes, errors, platform, site, trace, vectorcall};
+use super::{buffer::Buffer, dtypes, errors, platform, residency, site, trace, vectorcall};
 use crate::arena::BufferSpec;
 use crate::error::Error;
 use crate::id::DeviceAddr;
-use crate::worker::{FreeOutcome, WorkerConfig};
+use crate::worker::{FreeOutcome, ResidencyMode, WorkerConfig};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(super) struct Worker {
 impl Worker {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "keywords of one Python call")]
-    #[pyo3(signature = (platform, device_id = 0, *, capacity, poison = false, packed_weights = 0.5, cores = None, schedule_seed = None, name = None))]
+    #[pyo3(signature = (platform, device_id = 0, *, capacity, poison = false, packed_weights = 0.5, cores = None, schedule_seed = None, name = None, residency = "off"))]
     fn new(
         py: Python<'_>,
         platform: &str,
@@ -43,11 +43,17 @@ impl Worker {
         cores: Option<usize>,
         schedule_seed: Option<u64>,
         name: Option<String>,
+        residency: &str,
     ) -> PyResult<Self> {
         let device = platform::open(platform, device_id, cores, schedule_seed)?;
-        let config = WorkerConfig { name, device, capacity, poison, packed_share: packed_weights };
+        let residency = match residency {
+            "auto" => ResidencyMode::Auto,
+            "advise" => ResidencyMode::Advise,
+            _ => ResidencyMode::Off,
+        };
+        let config = WorkerConfig { name, device, capacity, poison, packed_share: packed_weights, residency };
         let core = detached(py, || crate::worker::Worker::open(config))?;
-        Ok(Self { shared: Shared::new(core) })
+        Ok(Self { shared: Shared::new(core, residency != ResidencyMode::Off) })
     }
 
     #[getter]
@@ -266,6 +272,11 @@ impl Worker {
     fn timeline<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let timeline = self.shared.enter(py, "memory_snapshot")?.timeline()?;
         memory::timeline(py, &timeline)
+    }
+
+    fn residency<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let report = self.shared.enter(py, "advice")?.residency()?;
+        report.map(|report| residency::report(py, &report)).transpose()
     }
 
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

@@ -84,6 +84,12 @@ pub(super) struct Staged {
     pub param: u32,
     /// Which copies it needs.
     pub direction: Direction,
+    /// See [`HostTensor::version`].
+    pub version: u64,
+    /// Its place in device memory where that is not in the staging memory; else null.
+    pub kept: *mut u8,
+    /// Its bytes are in that place already.
+    pub is_fresh: bool,
 }
 
 // SAFETY: the addresses are used within one launch only, under the lock of the worker.
@@ -157,7 +163,10 @@ impl Bound {
         let mut alike = Alike { moved: false, scalars: true };
         for (known, arg) in self.known.iter().zip(args) {
             let (tensor, occupied) = match (known, arg) {
-                (&Known::Resident { tensor, dtype, bytes }, Value::Resident { buffer, offset, shape, dtype: actual }) => {
+                (
+                    &Known::Resident { tensor, dtype, bytes },
+                    Value::Resident { buffer, offset, shape, dtype: actual },
+                ) => {
                     let bound = &mut self.tensors[tensor as usize];
                     let is_like = *actual == dtype && **shape == bound.shape && fits(bytes, *offset, buffer);
                     if !is_like || buffer.state() != BufferState::Live || buffer.worker() != owner {
@@ -175,6 +184,7 @@ impl Bound {
                         return None;
                     }
                     staged.host = host.data;
+                    staged.version = host.version;
                     (staged.tensor, host.data)
                 }
                 (&Known::Scalar { scalar, dtype, baked }, arg) => {
@@ -309,6 +319,9 @@ impl Bound {
             tensor: self.tensors.len() as u32,
             param: expected.index,
             direction: expected.direction,
+            version: host.version,
+            kept: ptr::null_mut(),
+            is_fresh: false,
         });
         // A sum that saturates is larger than any arena, so it is refused there.
         self.staging_bytes = self.staging_bytes.saturating_add(staging_size(bytes, poison));
@@ -323,7 +336,7 @@ impl Bound {
 
     /// Bytes of the host tensors whose direction is not `except`, or `None` where there are no such tensors.
     pub fn copied(&self, except: Direction) -> Option<u64> {
-        let copied = self.staged.iter().filter(|staged| staged.direction != except);
+        let copied = self.staged.iter().filter(|staged| staged.direction != except && !staged.is_fresh);
         copied.map(|staged| staged.bytes).reduce(|sum, bytes| sum + bytes)
     }
 

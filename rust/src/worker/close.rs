@@ -32,7 +32,7 @@ impl Worker {
 
 /// Ends everything in the order that the contract sets.
 fn shut(open: Open) -> CloseReport {
-    let Open { device, mut arena, registry, workspace: _, packed: _ } = open;
+    let Open { device, mut arena, registry, workspace: _, packed: _, residency: _ } = open;
     let damage = arena.check_guards(|| "found at close".into()).err();
     let leaked = arena.close_buffers();
     drop(registry);

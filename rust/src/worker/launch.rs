@@ -7,6 +7,7 @@ use super::counters::Tally;
 use super::error::WorkerError;
 use super::packed::PackedForms;
 use super::register::{Registered, Registration, check_registration};
+use super::residency::Times;
 use super::value::Value;
 use super::{Open, Session};
 use crate::arena::{Arena, FILL, GUARD};
@@ -14,6 +15,7 @@ use crate::device::{self, Device, TensorArg};
 use crate::error::Result;
 use crate::program::Direction;
 use crate::trace::{self, names};
+use std::time::Instant;
 
 impl Session<'_> {
     /// Runs a program once and returns when its results are there.
@@ -46,6 +48,7 @@ impl Session<'_> {
         let program = registration.program();
         let invocation = if trace::is_enabled() { trace::next_invocation() } else { 0 };
         let _run = trace::span(names::CHIP_RUN, invocation, registration.content_id());
+        let began = open.residency.as_ref().map(|_| Instant::now());
 
         let bind = trace::span(names::BIND, invocation, 0);
         let bind_args = trace::span(names::BIND_ARGS, invocation, args.len() as u64);
@@ -62,10 +65,18 @@ impl Session<'_> {
         }
         open.grow_staging(cid)?;
         drop(bind);
-        let Open { device, arena, registry, workspace, packed } = open;
+        let Open { device, arena, registry, workspace, packed, residency } = open;
         let entry = &mut registry.entries[cid];
-        // SAFETY: the caller vouches for the host tensors.
+        if let Some(residency) = residency {
+            // SAFETY: the caller vouches for the host tensors.
+            unsafe { residency.before(cid as u64, &mut entry.bound, device.as_ref(), arena, packed) };
+        }
+        let mut times = began.map(|began| Times { began, upload_ns: 0, download_ns: 0 });
+        let clock = || residency.as_ref().map(|_| Instant::now());
+        let begin = clock();
+        // SAFETY: as above.
         unsafe { entry.copy_in(device.as_ref(), arena, tally, repeats, invocation) };
+        times.iter_mut().for_each(|times| times.upload_ns = since(begin));
         entry.find_packed(packed, device.as_ref(), arena, invocation);
 
         let Registered { executable, scratch, bound, .. } = entry;
@@ -93,7 +104,13 @@ impl Session<'_> {
         outcome?;
 
         // SAFETY: the caller vouches for the host tensors.
+        let begin = clock();
         unsafe { entry.copy_out(device.as_ref(), tally, invocation) };
+        times.iter_mut().for_each(|times| times.download_ns = since(begin));
+        if let (Some(residency), Some(times)) = (residency, times) {
+            // SAFETY: as above.
+            unsafe { residency.after(cid as u64, &entry.bound, &times) };
+        }
         tally.launches.add(1);
         if arena.is_poisoned() {
             let _validate = trace::span(names::VALIDATE, invocation, 0);
@@ -102,6 +119,11 @@ impl Session<'_> {
         }
         Ok(())
     }
+}
+
+/// Nanoseconds since a moment, if there was one.
+fn since(begin: Option<Instant>) -> u64 {
+    begin.map_or(0, |begin| u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// Records the device's share of a launch, which began at `begin` and ends now.
@@ -127,8 +149,12 @@ impl Registered {
         let copies = self.bound.copied(Direction::Out);
         let _copies = copies.map(|bytes| trace::span(names::H2D, invocation, bytes));
         for staged in &self.bound.staged {
-            let target = arena.chunk_pointer(staging).wrapping_add(staged.offset as usize);
+            let own = arena.chunk_pointer(staging).wrapping_add(staged.offset as usize);
+            let target = if staged.kept.is_null() { own } else { staged.kept };
             self.bound.tensors[staged.tensor as usize].data = target;
+            if staged.is_fresh {
+                continue;
+            }
             if staged.direction == Direction::Out {
                 // The memory holds results of earlier launches, which must not come back in what this one leaves alone.
                 if arena.is_poisoned() {
@@ -158,7 +184,8 @@ impl Registered {
         }
         forms.begin_launch();
         for packable in self.executable.packable() {
-            let staged = self.bound.staged.iter().any(|staged| staged.tensor as usize == packable.tensor);
+            let is_passing = |staged: &Staged| staged.tensor as usize == packable.tensor && staged.kept.is_null();
+            let staged = self.bound.staged.iter().any(is_passing);
             let resident = (!staged).then(|| &self.bound.tensors[packable.tensor]);
             forms.add(packable, resident, device, arena, invocation);
         }

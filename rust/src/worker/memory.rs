@@ -190,6 +190,9 @@ impl Open {
         let before = self.arena.kept();
         self.registry.entries.iter_mut().for_each(|entry| entry.release_staging(&mut self.arena));
         self.workspace.release(&mut self.arena);
+        if let Some(residency) = &mut self.residency {
+            residency.release(&mut self.arena, &mut self.packed);
+        }
         self.packed.forget_all(&mut self.arena);
         self.arena.kept() < before
     }

@@ -7,6 +7,7 @@
 //! | `value`     | what a launch is given                                                              |
 //! | `bind`      | the one validator of arguments; `scalar` narrows numbers, `ranges` finds overlaps,  |
 //! |             | `mismatch` words refusals                                                           |
+//! | `residency` | host arguments that do not change: counted, and kept on the device where asked for   |
 //! | `packed`    | packed forms beside resident weights                                                |
 //! | `check`     | what `bind` says about arguments, without a launch                                  |
 //! | `launch`    | bind, copies in, the device's work, copies out; `workspace` lends memory            |
@@ -27,6 +28,7 @@ mod mismatch;
 mod packed;
 mod ranges;
 mod register;
+mod residency;
 mod scalar;
 mod value;
 mod workspace;
@@ -35,7 +37,8 @@ pub use close::CloseReport;
 pub use counters::Counters;
 pub use error::WorkerError;
 pub use memory::FreeOutcome;
-pub use register::Registration;
+pub use register::{Registration, ResidencyReport};
+pub use residency::{NO_VERSION, ProgramUse, ResidencyMode, UploadUse};
 pub use value::{HostTensor, Value};
 
 use crate::arena::{Arena, Buffer, BufferSpec, MemoryReport, Owner, Site};
@@ -47,6 +50,7 @@ use crate::program::Program;
 use counters::Tally;
 use packed::PackedForms;
 use register::Registry;
+use residency::Residency;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use workspace::WorkspacePool;
 
@@ -62,6 +66,8 @@ pub struct WorkerConfig {
     pub poison: bool,
     /// The share of the capacity that packed forms of resident buffers may take: 0 for none.
     pub packed_share: f64,
+    /// What to do about host arguments that do not change.
+    pub residency: ResidencyMode,
 }
 
 /// One opened device.
@@ -85,6 +91,7 @@ struct Open {
     registry: Registry,
     workspace: WorkspacePool,
     packed: PackedForms,
+    residency: Option<Box<Residency>>,
 }
 
 /// The worker, entered: nobody else uses its device until this is dropped.
@@ -101,13 +108,14 @@ impl Worker {
     /// # Errors
     /// [`crate::arena::ArenaError`] where the capacity is 0 or the machine has no such address space.
     pub fn open(config: WorkerConfig) -> Result<Arc<Worker>> {
-        let WorkerConfig { name, device, capacity, poison, packed_share } = config;
+        let WorkerConfig { name, device, capacity, poison, packed_share, residency } = config;
         let owner = Arc::new(Owner::new(name));
         let arena = Arena::new(owner.clone(), capacity, poison)?;
         let platform = device.platform();
         let (registry, workspace) = (Registry::default(), WorkspacePool::default());
         let packed = PackedForms::new((capacity as f64 * packed_share.clamp(0.0, 1.0)) as u64);
-        let open = Mutex::new(Some(Open { device, arena, registry, workspace, packed }));
+        let residency = Residency::new(residency, capacity, poison);
+        let open = Mutex::new(Some(Open { device, arena, registry, workspace, packed, residency }));
         Ok(Arc::new(Worker { owner, platform, generation: fork::generation(), tally: Tally::default(), open }))
     }
 

@@ -2,6 +2,7 @@
 
 use super::bind::Bound;
 use super::error::WorkerError;
+use super::residency::{ProgramUse, UploadUse};
 use super::{Open, Session};
 use crate::arena::{Arena, ArenaError, Chunk, Owner, Purpose};
 use crate::device::Executable;
@@ -63,9 +64,19 @@ pub(super) struct Registry {
     by_content: HashMap<Box<[u8]>, usize>,
 }
 
+/// What [`Session::residency`] answers.
+pub struct ResidencyReport {
+    /// Each host tensor that was an argument, in no order.
+    pub arguments: Vec<UploadUse>,
+    /// Each program by its number: how often it was registered, and how it was used.
+    pub programs: Vec<(Arc<Registration>, u64, ProgramUse)>,
+}
+
 /// What a worker keeps for a registration.
 pub(super) struct Registered {
     pub registration: Arc<Registration>,
+    /// How often a program that is equal to it was registered.
+    pub asked: u64,
     pub executable: Box<dyn Executable>,
     /// Scratch memory of the executable, if it needs any.
     pub scratch: Option<Chunk>,
@@ -115,12 +126,14 @@ impl Session<'_> {
         let open = self.open.as_mut().filter(|_| owner.is_open());
         let open = open.ok_or_else(|| WorkerError::Closed { operation: self.operation, owner: owner.clone() })?;
         // Comparing addresses is sound because the registration keeps its program alive.
-        let same = open.registry.entries.iter().find(|known| Arc::ptr_eq(&known.registration.program, &program));
+        let same = open.registry.entries.iter_mut().find(|known| Arc::ptr_eq(&known.registration.program, &program));
         if let Some(known) = same {
+            known.asked += 1;
             return Ok(known.registration.clone());
         }
         let content = program.encode();
         if let Some(&known) = open.registry.by_content.get(content.as_slice()) {
+            open.registry.entries[known].asked += 1;
             return Ok(open.registry.entries[known].registration.clone());
         }
         let content_id = fnv1a(&content);
@@ -141,11 +154,35 @@ impl Session<'_> {
         let registration = Arc::new(Registration { owner, cid: cid as u64, content_id, estimate_ns, program });
         open.registry.by_content.insert(content.into_boxed_slice(), cid);
         let (registration_kept, written) = (registration.clone(), written(registration.program()));
-        let entry =
-            Registered { registration: registration_kept, executable, scratch, staging: None, bound, spans, written };
+        let entry = Registered {
+            registration: registration_kept,
+            asked: 1,
+            executable,
+            scratch,
+            staging: None,
+            bound,
+            spans,
+            written,
+        };
         open.registry.entries.push(entry);
         tally.registrations.add(1);
         Ok(registration)
+    }
+
+    /// What was counted about host arguments, with the program of each, and how often each program was registered and
+    /// used; `None` where the worker was opened with [`ResidencyMode::Off`].
+    ///
+    /// # Errors
+    /// [`WorkerError::Closed`].
+    pub fn residency(&mut self) -> Result<Option<ResidencyReport>> {
+        let owner = &self.worker.owner;
+        let open = self.open.as_ref().filter(|_| owner.is_open());
+        let open = open.ok_or_else(|| WorkerError::Closed { operation: self.operation, owner: owner.clone() })?;
+        let Some(residency) = &open.residency else { return Ok(None) };
+        let record = residency.record();
+        let programs = open.registry.entries.iter().zip(0..);
+        let programs = programs.map(|(entry, cid)| (entry.registration.clone(), entry.asked, record.program(cid)));
+        Ok(Some(ResidencyReport { arguments: record.arguments().cloned().collect(), programs: programs.collect() }))
     }
 
     /// Gives back the device memory that a registration keeps between launches. It can still launch (other handles may

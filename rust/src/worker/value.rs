@@ -40,6 +40,8 @@ pub struct HostTensor {
     pub dtype: DType,
     /// Whether the memory may be written.
     pub writable: bool,
+    /// What its owner counts writes with, [`crate::worker::NO_VERSION`] where it does not, or nobody asks.
+    pub version: u64,
 }
 
 impl HostTensor {

@@ -112,6 +112,11 @@ impl Device for SimDevice {
         unsafe { std::ptr::copy_nonoverlapping(src, dst, bytes) };
     }
 
+    unsafe fn equals(&self, memory: *const u8, host: *const u8, bytes: usize) -> bool {
+        // SAFETY: the caller vouches for both ranges.
+        unsafe { std::slice::from_raw_parts(memory, bytes) == std::slice::from_raw_parts(host, bytes) }
+    }
+
     unsafe fn copy_out(&self, dst: *mut u8, src: *const u8, bytes: usize) {
         // SAFETY: the caller's promise.
         unsafe { std::ptr::copy_nonoverlapping(src, dst, bytes) };

@@ -55,6 +55,7 @@ impl Fake {
             capacity,
             poison,
             packed_share: 0.5,
+            residency: crate::worker::ResidencyMode::Off,
         })
         .unwrap()
     }
@@ -171,12 +172,18 @@ pub fn host(data: &mut [u8]) -> Value<'_> {
 }
 
 pub fn host_as<'a>(data: &mut [u8], dims: &[u64], dtype: DType) -> Value<'a> {
-    Value::Host(HostTensor { data: data.as_mut_ptr(), shape: shape(dims), dtype, writable: true })
+    Value::Host(HostTensor {
+        data: data.as_mut_ptr(),
+        shape: shape(dims),
+        dtype,
+        writable: true,
+        version: crate::worker::NO_VERSION,
+    })
 }
 
 pub fn read_only(data: &[u8]) -> Value<'_> {
     let (data, shape) = (data.as_ptr().cast_mut(), shape(&[data.len() as u64]));
-    Value::Host(HostTensor { data, shape, dtype: DType::U8, writable: false })
+    Value::Host(HostTensor { data, shape, dtype: DType::U8, writable: false, version: crate::worker::NO_VERSION })
 }
 
 pub fn resident(buffer: &Arc<Buffer>) -> Value<'_> {

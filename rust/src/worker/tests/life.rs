@@ -14,8 +14,14 @@ use std::time::Duration;
 
 #[test]
 fn a_capacity_of_zero_is_refused() {
-    let config =
-        WorkerConfig { name: None, device: Box::new(Fake::adding()), capacity: 0, poison: false, packed_share: 0.5 };
+    let config = WorkerConfig {
+        name: None,
+        device: Box::new(Fake::adding()),
+        capacity: 0,
+        poison: false,
+        packed_share: 0.5,
+        residency: crate::worker::ResidencyMode::Off,
+    };
     let error = Worker::open(config).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Value);
     assert!(error.to_string().contains("RunConfig(device_memory=...)"), "{error}");

@@ -80,7 +80,15 @@ fn product(dtype: DType, transposed: bool, slice: u64) -> Arc<Program> {
 
 fn open(packed_share: f64) -> Arc<Worker> {
     let device = Box::new(SimDevice::native(2));
-    Worker::open(WorkerConfig { name: None, device, capacity: 4 << 20, poison: false, packed_share }).unwrap()
+    Worker::open(WorkerConfig {
+        name: None,
+        device,
+        capacity: 4 << 20,
+        poison: false,
+        packed_share,
+        residency: crate::worker::ResidencyMode::Off,
+    })
+    .unwrap()
 }
 
 /// Numbers that are exact in every type.
