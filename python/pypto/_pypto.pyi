@@ -194,7 +194,7 @@ class DeviceTensor:
             ValueError: Another number of elements.
         """
 
-    def __getitem__(self, index: Any) -> DeviceTensor:
+    def __getitem__(self, index: Any, /) -> DeviceTensor:
         """A part that lies in one piece, as a view: ints, slices of step 1, one `...`.
 
         `t[2:5]` are rows 2 to 4, `t[1]` is a row without its axis, `t[1, 2:5]` is a part of a row.

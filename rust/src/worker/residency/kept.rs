@@ -2,9 +2,10 @@
 //!
 //! Whether the bytes are still the same is not guessed: they are compared with the copy, all of them, in each launch. No
 //! version counter can do without that. One of torch does not see writes by `.data`, by numpy arrays that share the
-//! memory, by DLPack, by another process; and nothing marks a tensor that was ever shared so. What residency saves is the
-//! write: reading both sides takes less than half of the time of a copy, and a weight that stays in one place keeps its
-//! packed form. A tensor that the user makes resident is not read at all, which is what the advice says.
+//! memory, by DLPack, by another process; and nothing marks a tensor that was ever shared so. What that saves is the
+//! write, and a weight that stays in one place keeps its packed form. The main job with its 8 MiB weight, best of 35
+//! interleaved launches: one row 1.18 ms with uploads, 0.83 with a kept copy, 0.37 with a resident weight; 16 rows 2.85,
+//! 1.54 and 0.80. So a tensor that the user makes resident is still twice as good, which is what the advice says.
 #![allow(unsafe_code)] // It reads host memory that the caller of a launch vouches for.
 
 use super::super::bind::Staged;
