@@ -83,6 +83,9 @@ def _compile(function: JITFunction, plan: Plan, given: list[Any], key: Any, conf
 def _key(plan: Plan, given: list[Any], config: Any) -> tuple[Any, ...]:
     """Equal for arguments that one program serves: shapes without dynamic extents, dtypes, values of scalars."""
     parts: list[Any] = [] if config is None else [getattr(config, name, None) for name in _CONFIG_FIELDS]
+    context = ir.PassContext.current()
+    if context is not None:
+        parts.append(("context", context.runtime))
     for axes, value in zip(plan.axes_in_order, given, strict=True):
         shape = getattr(value, "shape", None)
         if shape is None:

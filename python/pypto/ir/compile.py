@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 import time
 from pathlib import Path
 from typing import Any
 
 from pypto import environment, failures
-from pypto.ir import artifacts, kernel_config
+from pypto.ir import artifacts, kernel_config, pass_context
 from pypto.ir.compiled_program import CompiledProgram
 from pypto.ir.diagnostics import error_for
 from pypto.ir.lower import lower
@@ -23,6 +24,7 @@ from pypto.ir.verifier import verify
 from pypto.language.dtypes import DataType
 
 _COUNTER = itertools.count()
+_logger = logging.getLogger("pypto.ir")
 
 
 def compile(
@@ -50,13 +52,22 @@ def compile(
 
     `platform` picks the backend and is checked (`ValueError`); without it the simulated chip of `backend_type` is
     meant. `output_dir` defaults to a fresh directory below `PYPTO_PROG_BUILD_DIR` or `./build_output`. The arguments
-    that steer code generation for the real chip are accepted and have nothing to steer on the simulated one;
+    that steer code generation for the real chip are accepted and have nothing to steer on the simulated one; where a
+    `PassContext` is active, those of them that it has too are its own, and giving them here is a `RuntimeError`;
     `VerificationLevel.NONE` skips the check of the IR. A program with several entries gives a compiled program of which
     `compiled["name"]` is one entry. `runtime` is the kind of runtime to build for (a `RuntimeKind` or its value). A
     kernel that keeps more on chip than the real chip has room for is warned of in the log `pypto.ir` (level INFO), with
-    `strict_memory` it is refused; `report/perf_hints.log` lists such kernels.
+    `strict_memory` it is refused; `report/perf_hints.log` lists such kernels, and one line (level WARNING) says so.
     """
-    kind = _runtime_kind(runtime)
+    settings = pass_context.resolve(
+        verification_level=verification_level,
+        diagnostic_phase=diagnostic_phase,
+        disabled_diagnostics=disabled_diagnostics,
+        memory_planner=memory_planner,
+        runtime=runtime,
+    )
+    verification_level = settings["verification_level"]
+    kind = _runtime_kind(settings["runtime"])
     if isinstance(program, Program):
         ir = program
     elif callable(getattr(program, "lower", None)):
@@ -94,7 +105,11 @@ def compile(
 def _report(directory: Path, hints: list[str]) -> None:
     report = directory / "report"
     report.mkdir(exist_ok=True)
-    (report / "perf_hints.log").write_text("\n".join([*hints, ""]))
+    path = report / "perf_hints.log"
+    path.write_text("\n".join([*hints, ""]))
+    if hints:
+        # Without a handler of the program's own this is one line on standard error.
+        _logger.warning("%d performance hint%s: %s", len(hints), "" if len(hints) == 1 else "s", path)
 
 
 def _runtime_kind(runtime: object) -> str:
