@@ -123,11 +123,24 @@ def run(program: Any, *tensors: Any, config: RunConfig | None = None, golden: Go
         if expected is not None:
             actual = outputs_of(compiled, tensors, result.outputs)
             try:
-                validate_golden(actual, named_outputs(expected, list(actual)), config.rtol, config.atol)
+                _compare(actual, named_outputs(expected, list(actual)), config)
             except AssertionError as error:
                 result.passed, result.error = False, str(error)
     result.execution_time = time.perf_counter() - begin
     return result
+
+
+def _compare(actual: dict[str, Any], expected: dict[str, Any], config: RunConfig) -> None:
+    """Compares outputs. `validate_golden` spreads expected values over an output, as torch does; here that is a slip.
+
+    Raises:
+        AssertionError: Shapes or values differ.
+    """
+    for name, value in expected.items():
+        if name in actual and actual[name].shape != value.shape:
+            got, wanted = tuple(actual[name].shape), tuple(value.shape)
+            raise failures.GOLDEN_DIFFERS(f"output {name!r} has shape {got}, golden has {wanted}")
+    validate_golden(actual, expected, config.rtol, config.atol)
 
 
 def compile_program(
