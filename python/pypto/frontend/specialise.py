@@ -75,6 +75,7 @@ def _compile(function: JITFunction, plan: Plan, given: list[Any], key: Any, conf
         dump_passes=bool(getattr(config, "dump_passes", False)),
         platform=getattr(config, "platform", None),
         strict_memory=bool(getattr(config, "strict_memory", False)),
+        profiling=bool(getattr(config, "compile_profiling", False)),
     )
     function._cache.setdefault(key, []).append(Entry(captures, compiled))
     return compiled

@@ -19,6 +19,7 @@ from pypto.ir.param_info import Metadata, ParamDirection, ParamInfo
 from pypto.ir.pass_manager import OptimizationStrategy, RuntimeKind, VerificationLevel
 from pypto.ir.passes import check_on_chip, check_outputs, outline, split_phases, wrap_kernel_entry
 from pypto.ir.platforms import BackendType, backend_of, simulator_of
+from pypto.ir.profile import Profile
 from pypto.ir.run_script import write_run_script
 from pypto.ir.verifier import verify
 from pypto.language.dtypes import DataType
@@ -58,6 +59,7 @@ def compile(
     `compiled["name"]` is one entry. `runtime` is the kind of runtime to build for (a `RuntimeKind` or its value). A
     kernel that keeps more on chip than the real chip has room for is warned of in the log `pypto.ir` (level INFO), with
     `strict_memory` it is refused; `report/perf_hints.log` lists such kernels, and one line (level WARNING) says so.
+    `profiling` writes to `report/pipeline_profile.txt` and `.json` how long each step took.
     """
     settings = pass_context.resolve(
         verification_level=verification_level,
@@ -67,11 +69,14 @@ def compile(
         runtime=runtime,
     )
     verification_level = settings["verification_level"]
+    profiling = profiling or environment.flag("PYPTO_COMPILE_PROFILING", False)
     kind = _runtime_kind(settings["runtime"])
+    profile = Profile()
     if isinstance(program, Program):
         ir = program
     elif callable(getattr(program, "lower", None)):
-        ir = program.lower()
+        with profile.step("read source"):
+            ir = program.lower()
     else:
         raise failures.NOT_A_PROGRAM(f"ir.compile takes a @pl.program class or a @pl.jit function, got {program!r}")
     if platform is None:
@@ -83,22 +88,29 @@ def compile(
     if verification_level is None:
         verification_level = environment.choice("PYPTO_VERIFY_LEVEL", VerificationLevel.__members__)
     if verification_level not in (VerificationLevel.NONE, VerificationLevel.NONE.name):
-        verify(ir)
-    hints = check_on_chip(outline(ir), strict_memory)
+        with profile.step("verify"):
+            verify(ir)
+    with profile.step("on-chip memory"):
+        hints = check_on_chip(outline(ir), strict_memory)
     directory = _directory(output_dir, ir.name)
     _report(directory, hints)
     programs = ir.entries()
     if len(programs) < 2:
         artifacts.remove_other_kinds(directory, artifacts.SIDECAR)
-        return _compile_entry(ir, directory, platform, backend, dump_passes, kind)
+        compiled = _compile_entry(ir, directory, platform, backend, dump_passes, kind, profile)
+        if profiling:
+            profile.write(directory / "report")
+        return compiled
     entries: dict[str, CompiledProgram] = {}
     for program in programs:
         wrap_kernel_entry(program)
         place = directory / program.name
         place.mkdir(exist_ok=True)
-        entries[program.name] = _compile_entry(program, place, platform, backend, dump_passes, kind)
+        entries[program.name] = _compile_entry(program, place, platform, backend, dump_passes, kind, profile)
     artifacts.remove_other_kinds(directory, artifacts.ENTRIES)
     artifacts.write_json(directory / artifacts.ENTRIES, list(entries))
+    if profiling:
+        profile.write(directory / "report")
     return CompiledProgram(ir, directory, backend_type=backend, platform=platform, entries=entries, runtime=kind)
 
 
@@ -124,15 +136,17 @@ def _runtime_kind(runtime: object) -> str:
 
 
 def _compile_entry(
-    ir: Program, directory: Path, platform: str, backend: BackendType, dump: bool, runtime: str
+    ir: Program, directory: Path, platform: str, backend: BackendType, dump: bool, runtime: str, profile: Profile
 ) -> CompiledProgram:
-    check_outputs(ir.entry)
-    core = lower(ir)
+    with profile.step("lower"):
+        check_outputs(ir.entry)
+        core = lower(ir)
     metadata = _metadata(core, len(ir.entry.returns))
     compiled = CompiledProgram(
         ir, directory, backend_type=backend, platform=platform, core=core, metadata=metadata, runtime=runtime
     )
-    _write(compiled, ir, core, metadata, dump)
+    with profile.step("write"):
+        _write(compiled, ir, core, metadata, dump)
     return compiled
 
 
