@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import os
 import time
 from pathlib import Path
@@ -25,7 +24,6 @@ from pypto.ir.verifier import verify
 from pypto.language.dtypes import DataType
 
 _COUNTER = itertools.count()
-_logger = logging.getLogger("pypto.ir")
 
 
 def compile(
@@ -58,7 +56,7 @@ def compile(
     `VerificationLevel.NONE` skips the check of the IR. A program with several entries gives a compiled program of which
     `compiled["name"]` is one entry. `runtime` is the kind of runtime to build for (a `RuntimeKind` or its value). A
     kernel that keeps more on chip than the real chip has room for is warned of in the log `pypto.ir` (level INFO), with
-    `strict_memory` it is refused; `report/perf_hints.log` lists such kernels, and one line (level WARNING) says so.
+    `strict_memory` it is refused; `report/perf_hints.log` lists such kernels.
     `profiling` writes to `report/pipeline_profile.txt` and `.json` how long each step took.
     """
     settings = pass_context.resolve(
@@ -97,7 +95,8 @@ def compile(
     programs = ir.entries()
     if len(programs) < 2:
         artifacts.remove_other_kinds(directory, artifacts.SIDECAR)
-        compiled = _compile_entry(ir, directory, platform, backend, dump_passes, kind, profile)
+        with profile.step("lower and write"):
+            compiled = _compile_entry(ir, directory, platform, backend, dump_passes, kind)
         if profiling:
             profile.write(directory / "report")
         return compiled
@@ -106,7 +105,8 @@ def compile(
         wrap_kernel_entry(program)
         place = directory / program.name
         place.mkdir(exist_ok=True)
-        entries[program.name] = _compile_entry(program, place, platform, backend, dump_passes, kind, profile)
+        with profile.step(f"lower and write {program.name}"):
+            entries[program.name] = _compile_entry(program, place, platform, backend, dump_passes, kind)
     artifacts.remove_other_kinds(directory, artifacts.ENTRIES)
     artifacts.write_json(directory / artifacts.ENTRIES, list(entries))
     if profiling:
@@ -117,11 +117,7 @@ def compile(
 def _report(directory: Path, hints: list[str]) -> None:
     report = directory / "report"
     report.mkdir(exist_ok=True)
-    path = report / "perf_hints.log"
-    path.write_text("\n".join([*hints, ""]))
-    if hints:
-        # Without a handler of the program's own this is one line on standard error.
-        _logger.warning("%d performance hint%s: %s", len(hints), "" if len(hints) == 1 else "s", path)
+    (report / "perf_hints.log").write_text("\n".join([*hints, ""]))
 
 
 def _runtime_kind(runtime: object) -> str:
@@ -136,17 +132,15 @@ def _runtime_kind(runtime: object) -> str:
 
 
 def _compile_entry(
-    ir: Program, directory: Path, platform: str, backend: BackendType, dump: bool, runtime: str, profile: Profile
+    ir: Program, directory: Path, platform: str, backend: BackendType, dump: bool, runtime: str
 ) -> CompiledProgram:
-    with profile.step("lower"):
-        check_outputs(ir.entry)
-        core = lower(ir)
+    check_outputs(ir.entry)
+    core = lower(ir)
     metadata = _metadata(core, len(ir.entry.returns))
     compiled = CompiledProgram(
         ir, directory, backend_type=backend, platform=platform, core=core, metadata=metadata, runtime=runtime
     )
-    with profile.step("write"):
-        _write(compiled, ir, core, metadata, dump)
+    _write(compiled, ir, core, metadata, dump)
     return compiled
 
 

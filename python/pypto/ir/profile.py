@@ -11,7 +11,7 @@ from pypto.ir import artifacts
 
 
 class Profile:
-    """Times steps. The same step may come again, for another entry of a program: its times add up."""
+    """Times steps, each once."""
 
     def __init__(self) -> None:
         self._seconds: dict[str, float] = {}
@@ -23,7 +23,7 @@ class Profile:
         try:
             yield
         finally:
-            self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - begin
+            self._seconds[name] = time.perf_counter() - begin
 
     def write(self, report: Path) -> None:
         """Writes both files into the directory `report`: steps in their order, milliseconds, and their sum."""

@@ -17,8 +17,9 @@ use super::{dtypes, errors};
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::program::{Dim, Param, ParamKind};
-use crate::worker::{HostTensor, Note, Registration, Value, WorkerError};
+use crate::worker::{HostTensor, Registration, Value, WorkerError};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 use pyo3::{PyTraverseError, PyTypeInfo, PyVisit};
 use std::mem::{self, MaybeUninit};
@@ -97,15 +98,18 @@ impl RegistrationHandle {
         args: &[Bound<'py, PyAny>],
         config: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        let notes = config.map_or(Ok(Vec::new()), settings::read)?;
+        if let Some(config) = config {
+            check_config(config)?;
+        }
+        let _settings = settings::announce(config)?;
         if self.is_closed() {
             return Err(self.closed_error());
         }
         let (given, all) = (args.len(), self.params().len());
         if self.has_return && given == all - self.outputs.len() {
-            self.launch_returning(py, args, notes)
+            self.launch_returning(py, args)
         } else if given == all {
-            self.launch(py, args, notes)?;
+            self.launch(py, args)?;
             Ok(py.None())
         } else {
             Err(self.count_error(given))
@@ -113,18 +117,18 @@ impl RegistrationHandle {
     }
 
     /// Launches with one argument for each parameter, which the caller has counted.
-    fn launch(&self, py: Python<'_>, args: &[Bound<'_, PyAny>], notes: Vec<Note>) -> PyResult<()> {
+    fn launch(&self, py: Python<'_>, args: &[Bound<'_, PyAny>]) -> PyResult<()> {
         let count = self.params().len();
         assert_eq!(count, args.len(), "one argument for each parameter");
         if count <= INLINE_ARGS {
             // Left uninitialised: filling in 768 bytes would be a sixth of the instructions of this function.
             let mut slots = [const { MaybeUninit::<Value<'_>>::uninit() }; INLINE_ARGS];
-            return self.launch_from(py, args, &mut slots[..count], notes);
+            return self.launch_from(py, args, &mut slots[..count]);
         }
         // A launch from within this one, or from another thread, finds the room empty and makes its own.
         let mut values = empty(mem::take(&mut *self.spare()));
         values.reserve(count);
-        let result = self.launch_from(py, args, &mut values.spare_capacity_mut()[..count], notes);
+        let result = self.launch_from(py, args, &mut values.spare_capacity_mut()[..count]);
         *self.spare() = empty(values);
         result
     }
@@ -139,7 +143,6 @@ impl RegistrationHandle {
         py: Python<'_>,
         args: &'a [Bound<'_, PyAny>],
         slots: &mut [MaybeUninit<Value<'a>>],
-        notes: Vec<Note>,
     ) -> PyResult<()> {
         // Allocates only for arrays that are not read through the exchange API.
         let mut keep = Vec::new();
@@ -163,13 +166,13 @@ impl RegistrationHandle {
         }
         // SAFETY: each slot was written: there are as many arguments as parameters.
         let values = unsafe { slots.assume_init_ref() };
-        self.run(py, values, host_bytes, notes)
+        self.run(py, values, host_bytes)
     }
 
     /// Launches. `host_bytes` are those of the arguments on the host.
-    fn run(&self, py: Python<'_>, values: &[Value<'_>], host_bytes: u64, notes: Vec<Note>) -> PyResult<()> {
+    fn run(&self, py: Python<'_>, values: &[Value<'_>], host_bytes: u64) -> PyResult<()> {
         let mut session = self.shared.enter(py, "run")?;
-        session.note(notes);
+        session.note(settings::take());
         let registration = &*self.registration;
         let estimate = registration.estimate_ns().saturating_add(host_bytes / COPY_BYTES_PER_NS);
         let mut raised = None;
@@ -211,12 +214,7 @@ impl RegistrationHandle {
     }
 
     /// Launches with outputs made here: zeros of the declared shapes, on the host.
-    fn launch_returning<'py>(
-        &self,
-        py: Python<'py>,
-        args: &[Bound<'py, PyAny>],
-        notes: Vec<Note>,
-    ) -> PyResult<Py<PyAny>> {
+    fn launch_returning<'py>(&self, py: Python<'py>, args: &[Bound<'py, PyAny>]) -> PyResult<Py<PyAny>> {
         let params = self.params();
         let mut outputs = Vec::with_capacity(self.outputs.len());
         let mut inputs = args.iter();
@@ -230,7 +228,7 @@ impl RegistrationHandle {
                 all.extend(inputs.next().cloned());
             }
         }
-        self.launch(py, &all, notes)?;
+        self.launch(py, &all)?;
         match outputs.len() {
             1 => Ok(outputs.remove(0).unbind()),
             _ => Ok(PyTuple::new(py, outputs)?.into_any().unbind()),
@@ -401,4 +399,18 @@ fn allocate_output<'py>(py: Python<'py>, param: &Param) -> PyResult<Bound<'py, P
     let keywords = PyDict::new(py);
     keywords.set_item(pyo3::intern!(py, "dtype"), dtypes::to_torch(py, *dtype)?)?;
     py.import("torch")?.call_method(pyo3::intern!(py, "zeros"), (extents,), Some(&keywords))
+}
+
+/// A launch takes `config=RunConfig(...)`. Nothing in it changes a launch on the simulated chip, but another object is a
+/// mistake that must not pass unseen.
+fn check_config(config: &Bound<'_, PyAny>) -> PyResult<()> {
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let py = config.py();
+    let class = CLASS.get_or_try_init(py, || {
+        Ok::<_, PyErr>(py.import("pypto.runtime.run_config")?.getattr("RunConfig")?.unbind())
+    })?;
+    if config.is_instance(class.bind(py))? {
+        return Ok(());
+    }
+    Err(Edge::BadConfig.error(format!("config must be a RunConfig, got {}", super::numbers::type_name(config))))
 }
