@@ -31,6 +31,7 @@ mod platform;
 mod program;
 mod residency;
 mod scalar;
+mod settings;
 mod shared;
 mod site;
 mod tensor;
