@@ -415,7 +415,7 @@ def test_the_report_names_what_is_live(worker: ChipWorker) -> None:
     assert stats["live"] == report.live
     assert set(stats) == {
         "capacity", "reserved", "committed", "live", "peak", "staging", "scratch", "packed", "free", "largest_free",
-        "count", "fragmentation", "live_buffers",
+        "count", "fragmentation", "live_buffers", "tags",
     }  # fmt: skip
     worker.free_tensor(small)
     worker.free_tensor(large)
