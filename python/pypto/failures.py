@@ -52,6 +52,12 @@ STALE_TENSOR = Failure(
 NOT_A_DEVICE_TENSOR = Failure(
     "not_a_device_tensor", TypeError, "Something that is no `DeviceTensor` where one is needed."
 )
+NOT_A_BENCHMARK = Failure(
+    "not_a_benchmark", TypeError, "Something that is no `BenchmarkStats` where one is needed."
+)
+BAD_BENCHMARK_RECORD = Failure(
+    "bad_benchmark_record", ValueError, "A kept benchmark that cannot be read. Measure again, or upgrade."
+)
 NOT_A_WORKER = Failure("not_a_worker", TypeError, "Something that is no `ChipWorker` where one is needed.")
 BAD_CONFIG = Failure("bad_config", TypeError, "`config` is no `RunConfig`.")
 BAD_EXTENT = Failure("bad_extent", ValueError, "A shape is empty or has an extent below 1.")

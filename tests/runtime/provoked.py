@@ -356,6 +356,8 @@ CASES: dict[str, Callable[[Scene], object]] = {
     "settings_conflict": lambda s: benchmark(s.compiled, [], config=RunConfig(), device_id=0),
     # Measuring and comparing
     "not_a_worker": lambda s: benchmark(s.compiled, [], worker=3),  # type: ignore[arg-type]
+    "not_a_benchmark": lambda s: BenchmarkStats().compare(3),  # type: ignore[arg-type]
+    "bad_benchmark_record": lambda s: BenchmarkStats.from_json("{}"),
     "unknown_metric": lambda s: BenchmarkStats().per_round("speed"),
     "no_such_launch": lambda s: benchmark(s.compiled, [ones()] * 2, rounds=1, worker=s.worker).format_tree(7),
     "recording_stopped": recording_stopped,
