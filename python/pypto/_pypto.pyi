@@ -3,6 +3,7 @@
 `pypto.runtime` is the interface for users; what is documented there is not repeated here.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import Field
 from typing import Any, ClassVar, TypeAlias, final
@@ -17,6 +18,7 @@ __all__ = [
     "Program",
     "Recording",
     "RegistrationHandle",
+    "TraceFile",
     "Worker",
     "__version__",
     "check_arguments",
@@ -382,6 +384,26 @@ class Recording:
 
     def __enter__(self) -> Recording: ...
     def __exit__(self, *_exc: object) -> None: ...
+
+class TraceFile:
+    """A recording that is written to a file while it goes on.
+
+    Args:
+        path: The file; it is replaced.
+        format: `chrome`, `perfetto` or `strace`.
+
+    Raises:
+        OSError: The file cannot be written.
+        ValueError: There is no such format.
+    """
+
+    def __new__(cls, path: str | os.PathLike[str], format: str) -> TraceFile: ...
+    def close(self) -> int:
+        """Ends the recording; returns how many spans were lost. A second call does nothing.
+
+        Raises:
+            OSError: The file could not be written.
+        """
 
 def check_arguments(handle: RegistrationHandle, args: tuple[Any, ...]) -> list[int]:
     """Checks one argument for each parameter as a launch would; the scalars as the device takes them, 64 bits each."""

@@ -16,6 +16,7 @@ import numpy as np
 import sample_kernels
 import torch
 
+import pypto
 import pypto.language as pl
 from pypto import _pypto, ir
 from pypto.runtime import (
@@ -356,6 +357,7 @@ CASES: dict[str, Callable[[Scene], object]] = {
     "settings_conflict": lambda s: benchmark(s.compiled, [], config=RunConfig(), device_id=0),
     # Measuring and comparing
     "not_a_worker": lambda s: benchmark(s.compiled, [], worker=3),  # type: ignore[arg-type]
+    "trace_format": lambda s: pypto.trace("run.svg"),
     "not_a_benchmark": lambda s: BenchmarkStats().compare(3),  # type: ignore[arg-type]
     "bad_benchmark_record": lambda s: BenchmarkStats.from_json("{}"),
     "unknown_metric": lambda s: BenchmarkStats().per_round("speed"),

@@ -280,6 +280,11 @@ impl Arena {
         live
     }
 
+    /// Bytes of live buffers.
+    pub fn live_bytes(&self) -> u64 {
+        self.live
+    }
+
     /// The memory now. Walks the page table and sorts the buffers: not for a hot path.
     pub fn report(&self) -> MemoryReport {
         let mut live_buffers = self.index.live();

@@ -55,6 +55,8 @@ edge_errors! {
     BadDtype "bad_dtype" Type;
     /// A dtype that the device cannot store. The text lists those that it can.
     UnsupportedDtype "unsupported_dtype" Value;
+    /// A trace cannot be written in this format. The ending of the file's name chooses it; the text lists them.
+    TraceFormat "trace_format" Value;
     /// A device address is no positive int below 2**63. Pass what `malloc()` returned, or a tensor's `data_ptr`.
     BadAddress "bad_address" Value;
     /// A host address that cannot be one: too small, or a device address. Mind the order: the destination comes first.

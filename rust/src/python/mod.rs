@@ -11,7 +11,7 @@
 //! | `scalar`, `numbers`, `dtypes`    | numbers, shapes and element types as Python has them                         |
 //! | `worker`, `shared`, `transfer`   | one opened device, the way in that never waits while attached, copies        |
 //! | `tensor`, `buffer`, `memory`     | `DeviceTensor`, the allocation behind it, the memory report                  |
-//! | `program`, `trace`               | programs in and out; recordings, and `[STRACE]` lines                        |
+//! | `program`, `trace`, `trace_file` | programs in and out; recordings, `[STRACE]` lines, timelines in files        |
 //! | `platform`, `site`               | which device a name opens; the user's line                                   |
 //! | `errors`, `codes`                | the one place that makes exceptions; what is found before the core is asked |
 
@@ -32,6 +32,7 @@ mod shared;
 mod site;
 mod tensor;
 mod trace;
+mod trace_file;
 mod transfer;
 mod vectorcall;
 mod worker;
@@ -45,7 +46,8 @@ mod _pypto {
     #[pymodule_export]
     use super::{
         buffer::Buffer, check::check_arguments, handle::RegistrationHandle, memory::MemoryReport, program::Program,
-        tensor::DeviceTensor, trace::Recording, trace::mirror_trace, trace::trace_available, worker::Worker,
+        tensor::DeviceTensor, trace::Recording, trace::mirror_trace, trace::trace_available, trace_file::TraceFile,
+        worker::Worker,
     };
 
     use super::*;

@@ -7,8 +7,8 @@ use crate::arena::{Arena, ArenaError, Chunk, Owner, Purpose};
 use crate::device::Executable;
 use crate::error::Result;
 use crate::id::WorkerId;
-use crate::program::{Direction, Param, ParamKind, Program};
-use crate::trace::{self, Name, names};
+use crate::program::{Direction, Loc, Param, ParamKind, Program};
+use crate::trace::{self, Labels, Name, names};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -131,6 +131,7 @@ impl Session<'_> {
             0 => None,
             bytes => Some(open.with_reclaim(|arena| arena.reserve(bytes, Purpose::Scratch))?),
         };
+        trace::set_labels(content_id, labels_of(&program));
         let cid = open.registry.entries.len();
         let bound = Bound::for_program(&program);
         let spans = program.params.iter().map(|Param { name, .. }| {
@@ -160,6 +161,15 @@ impl Session<'_> {
         }
         Ok(())
     }
+}
+
+/// What traces call the program and its kernels.
+fn labels_of(program: &Program) -> Labels {
+    let source = |Loc(file, line, _): Loc| {
+        program.files.get(file as usize).map_or_else(String::new, |file| format!("{file}:{line}"))
+    };
+    let kernels = program.kernels.iter().map(|kernel| (kernel.name.clone(), source(kernel.at))).collect();
+    Labels { program: program.name.clone(), kernels }
 }
 
 /// The tensors that a program writes, by their place among its tensors.
