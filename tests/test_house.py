@@ -34,6 +34,7 @@ PYTHON_MAY_USE = {
     "frontend": {"language", "ir", "errors"},
     "backend": {"ir", "errors"},
     "runtime": {"_pypto", "environment", "ir", "language", "failures"},
+    "cli": {"frontend", "ir", "language", "runtime"},
 }
 
 
