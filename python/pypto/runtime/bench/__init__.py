@@ -5,5 +5,16 @@ from pypto.runtime.bench.loop import benchmark
 from pypto.runtime.bench.stats import BenchmarkStats, Transfer
 from pypto.runtime.bench.summary import Summary
 from pypto.runtime.bench.verdict import Verdict
+from pypto.runtime.spans import TraceInvocation, TraceSpan
 
-__all__ = ["BenchmarkStats", "Comparison", "Ratio", "Summary", "Transfer", "Verdict", "benchmark"]
+__all__ = [
+    "BenchmarkStats",
+    "Comparison",
+    "Ratio",
+    "Summary",
+    "TraceInvocation",
+    "TraceSpan",
+    "Transfer",
+    "Verdict",
+    "benchmark",
+]

@@ -61,6 +61,9 @@ class BenchmarkStats:
         rounds: Measured launches.
         warmup: Launches before them that are not counted.
         invocations: The spans of each measured launch.
+        rounds_dispatches: Launches of each round by process, for programs on several devices.
+        fallback_flattened: Rounds could not be told apart, for programs on several devices.
+        unstable_dispatch_slots: Rounds differ in what they launch, for programs on several devices.
         h2d_bytes: Bytes that one launch copied to the device.
         d2h_bytes: Bytes that one launch copied from the device.
         dropped_spans: Spans that were lost because a buffer was full; times are right, trees have gaps.
@@ -68,9 +71,6 @@ class BenchmarkStats:
             was no warm-up.
         register_us: Time to register the program before the first launch; near 0 where it was registered already.
         stable: Whether the medians came to rest before the time was over, for `until="stable"`; None otherwise.
-        rounds_dispatches: Launches of each round by process, for programs on several devices.
-        fallback_flattened: Rounds could not be told apart, for programs on several devices.
-        unstable_dispatch_slots: Rounds differ in what they launch, for programs on several devices.
     """
 
     device_wall_us: list[float] = field(default_factory=list)
@@ -78,15 +78,15 @@ class BenchmarkStats:
     rounds: int = 0
     warmup: int = 0
     invocations: list[TraceInvocation] = field(default_factory=list)
+    rounds_dispatches: list[dict[int, list[TraceInvocation]]] = field(default_factory=list)
+    fallback_flattened: bool = False
+    unstable_dispatch_slots: bool = False
     h2d_bytes: int = 0
     d2h_bytes: int = 0
     dropped_spans: int = 0
     cold: TraceInvocation | None = None
     register_us: float = 0.0
     stable: bool | None = None
-    rounds_dispatches: list[dict[int, list[TraceInvocation]]] = field(default_factory=list)
-    fallback_flattened: bool = False
-    unstable_dispatch_slots: bool = False
 
     @property
     def samples(self) -> list[float]:
