@@ -35,7 +35,7 @@ PYTHON_MAY_USE = {
     "backend": {"ir", "errors"},
     "debug": {"failures"},
     "runtime": {"_pypto", "environment", "ir", "language", "failures"},
-    "cli": {"frontend", "ir", "language", "runtime"},
+    "cli": {"__version__", "frontend", "ir", "language", "runtime"},
 }
 
 
