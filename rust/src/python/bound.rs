@@ -12,7 +12,7 @@ use super::vectorcall::{self, Callable, Vectorcall};
 use super::way;
 use crate::error::Error;
 use crate::worker::{HostTensor, Kept, Prepared, Value};
-use pyo3::exceptions::{PyIndexError, PyKeyError, PyTypeError};
+use pyo3::exceptions::{PyIndexError, PyKeyError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyString, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
@@ -229,7 +229,7 @@ impl BoundLaunch {
         }
         if !key.is_instance_of::<PyInt>() {
             let kind = super::numbers::type_name(key);
-            return Err(PyTypeError::new_err(format!("an argument is found by position or name, not by {kind}")));
+            return Err(Edge::WrongKey.error(format!("an argument is found by position or name, not by {kind}")));
         }
         let count = handle.params().len();
         let index: i64 = key.extract()?;

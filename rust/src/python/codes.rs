@@ -103,6 +103,8 @@ edge_errors! {
     WorkerClosed "worker_closed" Runtime;
     /// A keyword of `update()` is no parameter of the program. The text lists those that it has.
     UnknownParameter "unknown_parameter" Type;
+    /// An argument of a bound launch is asked for by something else than a position or a name.
+    WrongKey "wrong_key" Type;
     /// An output that each call of a bound launch makes cannot be replaced. Bind with the output to choose it.
     OutputMade "output_made" Value;
     /// The launch was ended because the interpreter exits.
