@@ -5,7 +5,7 @@
 
 from collections.abc import Sequence
 from dataclasses import Field
-from typing import Any, ClassVar, TypeAlias, final
+from typing import Any, ClassVar, NoReturn, TypeAlias, final
 
 import torch
 
@@ -245,7 +245,7 @@ class BoundLaunch:
     and the next call raises. Threads may share a bound launch; `update` takes its turn among their launches.
     """
 
-    def __call__(self, *, config: Any = None) -> Any:
+    def __call__(self, *args: NoReturn, config: Any = None) -> Any:
         """Launches; the result is that of the handle's call.
 
         Raises:
