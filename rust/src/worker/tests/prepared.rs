@@ -124,7 +124,7 @@ fn the_device_is_told_a_repetition_only_where_extents_and_scalars_are_those_that
     let short = prepare(&worker, &registration, &three(1)).unwrap();
     let twin = prepare(&worker, &registration, &three(1)).unwrap();
     let long = prepare(&worker, &registration, &[resident(&long_x), resident(&long_y), Value::Int(1)]).unwrap();
-    let mut expect = |step: &str, repeats: bool, run: &dyn Fn()| {
+    let expect = |step: &str, repeats: bool, run: &dyn Fn()| {
         told.lock().unwrap().clear();
         run();
         assert_eq!(*told.lock().unwrap(), [repeats], "{step}");
