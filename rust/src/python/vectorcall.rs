@@ -113,7 +113,9 @@ fn config_of<'a, 'py>(
     let mut config = None;
     for (name, value) in names.iter().zip(values) {
         if !name.eq("config")? {
-            return Err(PyTypeError::new_err(format!("{class}.__call__() got an unexpected keyword argument '{name}'")));
+            return Err(PyTypeError::new_err(format!(
+                "{class}.__call__() got an unexpected keyword argument '{name}'"
+            )));
         }
         config = (!value.is_none()).then_some(value);
     }
