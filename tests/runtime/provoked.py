@@ -333,6 +333,9 @@ CASES: dict[str, Callable[[Scene], object]] = {
     "scalar_range": lambda s: s.register(core.endless())(*[torch.ones(1, 16)] * 3, 2**64),
     "dynamic_output": lambda s: s.register(core.add("0", symbols=["M"]))(ones(), ones()),
     "handle_closed": handle_closed,
+    "unknown_parameter": lambda s: s.handle.bind(*[ones() for _ in range(3)]).update(x=1),
+    "wrong_key": lambda s: s.handle.bind(ones(), ones())[1.0],  # type: ignore[index]
+    "output_made": lambda s: s.handle.bind(ones(), ones()).update(c=ones()),
     "bad_config": lambda s: s.handle(ones(), ones(), ones(), config=3),
     "bad_outputs": lambda s: s.device.register(
         core.add(), owner=None, compiled=None, output_indices=[3], has_return=True

@@ -109,6 +109,7 @@ class ChipWorker(ChipMemory):
                 packed_weights=0.5 if config.packed_weights is True else float(config.packed_weights),
                 cores=config.cores,
                 schedule_seed=config.schedule_seed,
+                queue_depth=64 if config.queue_depth is None else config.queue_depth,
             )
             self._finalizer = weakref.finalize(self, open_workers.close_abandoned, impl, str(binding), os.getpid())
             self._finalizer.atexit = False  # `open_workers` does it, and stops running launches
@@ -116,7 +117,7 @@ class ChipWorker(ChipMemory):
             open_workers.add(self)
 
     def close(self) -> None:
-        """Waits for the running launch, frees what is still allocated, closes the device; does nothing if it is closed.
+        """Waits for running and queued launches, frees what is still allocated, closes; does nothing if it is closed.
 
         Tensors and handles of this worker are dead afterwards. What had to be freed is named in one warning on the
         logger `pypto.runtime.runtime_base`.
@@ -242,6 +243,17 @@ class ChipWorker(ChipMemory):
         impl = self._ready("register", 0)
         compiled = self._check_binding(compiled)
         return programs.register(impl, compiled, self, compiled)
+
+    def synchronize(self) -> None:
+        """Waits until every launch before this call is over, queued ones and those of other threads included.
+
+        Futures of queued launches are done then. What a launch raised stays with its future. Called by a callback of a
+        future, it waits for launches only: other futures are told after the callback.
+
+        Raises:
+            RuntimeError: The worker is closed.
+        """
+        self._ready("synchronize", 0).synchronize()
 
     def _launcher(self, compiled: CompiledProgram) -> _Launcher:
         """The worker's own handle of a program, made the first time."""

@@ -59,6 +59,7 @@ pub struct Arena {
     live: u64,
     peak: u64,
     kept: [u64; 3],
+    frees: u64,
 }
 
 /// What a chunk is for; they are counted apart.
@@ -119,6 +120,7 @@ impl Arena {
             live: 0,
             peak: 0,
             kept: [0; 3],
+            frees: 0,
         })
     }
 
@@ -194,6 +196,7 @@ impl Arena {
     pub fn free(&mut self, buffer: &Buffer) -> Result<(), ArenaError> {
         let intact = self.check_guard(buffer);
         buffer.set_state(BufferState::Freed);
+        self.frees += 1;
         self.index.remove(buffer);
         self.blocks.free(buffer.block());
         self.live -= buffer.bytes();
@@ -247,6 +250,11 @@ impl Arena {
     /// First byte of a live buffer of this arena.
     pub fn pointer(&self, buffer: &Buffer) -> *mut u8 {
         self.storage.base().wrapping_add((buffer.block().offset * GRANULE) as usize)
+    }
+
+    /// How many buffers were freed so far. Where it did not change, a buffer that was live still is.
+    pub fn frees(&self) -> u64 {
+        self.frees
     }
 
     /// Makes sure that no byte of a live buffer is what an earlier allocation left. Costs one load where there is nothing

@@ -101,6 +101,14 @@ edge_errors! {
     BufferMismatch "buffer_mismatch" Value;
     /// The handle was unregistered, or its worker was closed. Register the program again.
     HandleClosed "handle_closed" Runtime;
+    /// The worker of a bound launch was closed. Register the program on an open worker, and bind again.
+    WorkerClosed "worker_closed" Runtime;
+    /// A keyword of `update()` is no parameter of the program. The text lists those that it has.
+    UnknownParameter "unknown_parameter" Type;
+    /// An argument of a bound launch is asked for by something else than a position or a name.
+    WrongKey "wrong_key" Type;
+    /// An output that each call of a bound launch makes cannot be replaced. Bind with the output to choose it.
+    OutputMade "output_made" Value;
     /// The launch was ended because the interpreter exits.
     LaunchStopped "launch_stopped" Runtime;
     /// An output with a dynamic extent was left out. Pass all tensors.

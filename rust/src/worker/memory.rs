@@ -26,6 +26,15 @@ impl Session<'_> {
         open.ok_or_else(|| WorkerError::Closed { operation: self.operation, owner: owner.clone() })
     }
 
+    /// Refuses a worker that is closed.
+    ///
+    /// # Errors
+    /// [`WorkerError::Closed`].
+    pub fn check_open(&mut self) -> Result<()> {
+        self.open()?;
+        Ok(())
+    }
+
     /// Allocates a tensor. What nobody writes to it reads as zero (NaN patterns in poison mode).
     ///
     /// # Errors
@@ -185,7 +194,7 @@ impl Open {
     /// Gives up staging memory, workspace and packed forms. Says whether there was any.
     pub(super) fn reclaim(&mut self) -> bool {
         let before = self.arena.kept();
-        self.registry.entries.iter_mut().for_each(|entry| entry.release_staging(&mut self.arena));
+        self.registry.entries.iter_mut().for_each(|entry| entry.loaded.release_staging(&mut self.arena));
         self.workspace.release(&mut self.arena);
         self.packed.forget_all(&mut self.arena);
         self.arena.kept() < before

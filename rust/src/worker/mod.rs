@@ -8,6 +8,7 @@
 //! | `bind`      | the one validator of arguments; `scalar` narrows numbers, `ranges` finds overlaps,  |
 //! |             | `mismatch` words refusals                                                           |
 //! | `packed`    | packed forms beside resident weights                                                |
+//! | `prepared`  | arguments that are checked once, for many launches                                  |
 //! | `check`     | what `bind` says about arguments, without a launch                                  |
 //! | `launch`    | bind, copies in, the device's work, copies out; `workspace` lends memory            |
 //! | `close`     | the end, in the order that the contract sets                                        |
@@ -25,6 +26,7 @@ mod launch;
 mod memory;
 mod mismatch;
 mod packed;
+mod prepared;
 mod ranges;
 mod register;
 mod scalar;
@@ -35,8 +37,9 @@ pub use close::CloseReport;
 pub use counters::Counters;
 pub use error::WorkerError;
 pub use memory::FreeOutcome;
+pub use prepared::Prepared;
 pub use register::Registration;
-pub use value::{HostTensor, Value};
+pub use value::{HostTensor, Kept, Value};
 
 use crate::arena::{Arena, Buffer, BufferSpec, MemoryReport, Owner, Site};
 use crate::device::Device;
