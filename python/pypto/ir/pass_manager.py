@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """`PassManager` and others exist, and say that they are not supported when they are used."""
+        from pypto.ir.unsupported import find
+
+        return find(name, __name__)
 
 
 class OptimizationStrategy(Enum):

@@ -147,13 +147,24 @@ def compile_program(
     ir.compile(program, str(work_dir), dump_passes=dump_passes, **settings)
 
 
+@dataclass
+class _DfxOpts:
+    """Settings of device diagnostics, as `RunConfig` has them under the same names."""
+
+    enable_chip_swimlane: int = 0
+    enable_dump_args: int = 0
+    enable_pmu: int = 0
+    enable_dep_gen: bool = False
+    enable_scope_stats: bool = False
+
+
 def execute_compiled(
     work_dir: str | Path,
     args: Sequence[Any],
     *,
     platform: str,
     device_id: int = 0,
-    dfx: Any = None,
+    dfx: _DfxOpts | None = None,
     level: int = 2,
     aicpu_thread_num: int | None = None,
     analyze_auto_scopes_for_deps: bool = False,

@@ -7,6 +7,7 @@ for integers, 1 for the extent of a dynamic axis and for a scalar.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,6 +36,16 @@ def _argument(param: ParamInfo) -> Any:
         return torch.ones((), dtype=dtype).item()
     shape = [1 if extent == -1 else extent for extent in param.shape]
     return torch.randn(shape).to(dtype) if dtype.is_floating_point else torch.zeros(shape, dtype=dtype)
+
+
+def invalidate_binary_cache(work_dir: str | os.PathLike[str]) -> None:
+    """Makes the next run of a directory build its binaries again. Programs of the simulated chip have none.
+
+    Raises:
+        FileNotFoundError: There is no such directory.
+    """
+    if not os.path.isdir(work_dir):
+        raise FileNotFoundError(f"{os.fspath(work_dir)!r} is no compiled directory")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
