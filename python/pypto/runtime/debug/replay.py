@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pypto import failures
 from pypto.runtime import golden_files
 from pypto.runtime.dispatch import dispatch
 from pypto.runtime.execute_artifact import Job, execute
@@ -45,7 +46,7 @@ def invalidate_binary_cache(work_dir: str | os.PathLike[str]) -> None:
         FileNotFoundError: There is no such directory.
     """
     if not os.path.isdir(work_dir):
-        raise FileNotFoundError(f"{os.fspath(work_dir)!r} is no compiled directory")
+        raise failures.ARTIFACT_MISSING(f"{os.fspath(work_dir)!r} is no compiled directory")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
