@@ -1,6 +1,6 @@
 """Tile kernels written in Python, run by a Rust runtime on an Ascend-style chip or its simulator.
 
-`pypto.language` is what a kernel's author types, `pypto.ir` compiles it, `pypto.runtime` runs it. The three are
+`pypto.language` is what a kernel's author types, `pypto.ir` compiles it, `pypto.runtime` runs it. The parts are
 imported when they are first used, and torch and numpy when a tensor is: `import pypto` alone costs milliseconds.
 """
 
@@ -20,12 +20,23 @@ except ImportError as error:
 from pypto.errors import Error, InternalError, VerificationError
 
 if TYPE_CHECKING:
-    from pypto import ir, language, runtime
+    from pypto import backend, debug, ir, language, runtime
     from pypto.runtime.trace_file import trace
 
-__all__ = ["Error", "InternalError", "VerificationError", "__version__", "ir", "language", "runtime", "trace"]
+__all__ = [
+    "Error",
+    "InternalError",
+    "VerificationError",
+    "__version__",
+    "backend",
+    "debug",
+    "ir",
+    "language",
+    "runtime",
+    "trace",
+]
 
-_PACKAGES = frozenset({"ir", "language", "runtime"})
+_PACKAGES = frozenset({"backend", "debug", "ir", "language", "runtime"})
 
 
 def __getattr__(name: str) -> Any:

@@ -30,8 +30,8 @@ def test_12_gather_of_tensors_picks_columns_and_of_tiles_flat_elements() -> None
 def by_pattern(x: pl.Tensor, out: pl.Out[pl.Tensor]):
     t = pl.load(x, [0, 0], [4, 8])
     pl.store(pl.tile.gather_mask(t, 1), [0, 0], out)
-    pl.store(pl.tile.gather_mask(t, 2), [4, 0], out)
-    pl.store(pl.gather(t, mask_pattern=3), [8, 0], out)
+    pl.store(pl.tile.gather_mask(t, pl.tile.MaskPattern.P1010), [4, 0], out)
+    pl.store(pl.gather(t, mask_pattern=pl.tensor.MaskPattern.P0001), [8, 0], out)
     pl.store(pl.gather(t, mask_pattern=4), [12, 0], out)
     pl.store(pl.gather(t, mask_pattern=5), [16, 0], out)
     pl.store(pl.gather(t, mask_pattern=6), [20, 0], out)

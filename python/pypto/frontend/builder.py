@@ -57,8 +57,8 @@ class Builder:
     """One function being built.
 
     `level` is `orchestration` or `kernel`; `pl.at` raises it to `kernel` for its body; `depth` counts the branches and
-    loops inside that. `users` counts how many
-    names hold a variable, which decides whether the variable may be assigned in place.
+    loops inside that. `users` counts how many names hold a variable, which decides whether the variable may be assigned
+    in place. `around` are the blocks around the current one.
     """
 
     def __init__(self, frame: Frame, level: str, name: str, diagnostics: list[Diagnostic], chain: Chain) -> None:
@@ -66,6 +66,7 @@ class Builder:
         self.level = level
         self.name = name
         self.block: list[Stmt] = []
+        self.around: list[list[Stmt]] = []
         self.diagnostics = diagnostics
         self.chain = chain
         self.users: dict[Var, int] = {}
@@ -124,10 +125,16 @@ class Builder:
     def into(self, block: list[Stmt]) -> Iterator[list[Stmt]]:
         """Emits into `block` for a while."""
         outer, self.block = self.block, block
+        self.around.append(outer)
         try:
             yield block
         finally:
+            self.around.pop()
             self.block = outer
+
+    def is_open(self, block: list[Stmt]) -> bool:
+        """Whether statements still go to `block`, now or after what is being read."""
+        return block is self.block or any(block is outer for outer in self.around)
 
     def unique(self, base: str) -> str:
         """A name for a value that the source does not name."""

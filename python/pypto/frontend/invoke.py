@@ -113,7 +113,7 @@ def call_function(reader: Reader, obj: Any, node: ast.Call) -> Value:
     callee = Callee(decl.__name__, source, namespace, methods, specs, axes)
     if isinstance(decl, JITFunction) and decl.kind == "inline":
         _warn_of_directions(decl, source, specs)
-    values, nodes = _match(reader, decl.__name__, specs, node)
+    values, nodes = _match(reader, decl.__name__, specs, fn.__defaults__ or (), node)
     if kind == "splice" or builder.level == "kernel":
         return _splice(reader, callee, values, nodes, node)
     return _launch(reader, callee, values, nodes, node)
@@ -147,7 +147,10 @@ def _names(specs: list[ParamSpec]) -> str:
     return ", ".join(spec.name for spec in specs) or "none"
 
 
-def _match(reader: Reader, name: str, specs: list[ParamSpec], node: ast.Call) -> tuple[list[Value], list[ast.expr]]:
+def _match(
+    reader: Reader, name: str, specs: list[ParamSpec], defaults: tuple[Any, ...], node: ast.Call
+) -> tuple[list[Value], list[ast.expr]]:
+    """The arguments of a call by position of the parameter, and where each stands."""
     builder = reader.builder
     values: list[Value | None] = [None] * len(specs)
     nodes: list[ast.expr] = [node] * len(specs)
@@ -175,6 +178,9 @@ def _match(reader: Reader, name: str, specs: list[ParamSpec], node: ast.Call) ->
                 "type", f"{name}() got {specs[at].name!r} twice", argument, "give it once, by position or by name"
             )
         values[at], nodes[at] = usable(builder, reader.expressions.value(argument)), argument
+    for at, default in enumerate(defaults, len(specs) - len(defaults)):
+        if values[at] is None:
+            values[at] = reader.expressions.of_python(default, node)
     missing = [spec.name for spec, value in zip(specs, values, strict=True) if value is None]
     if missing:
         builder.fail("type", f"{name}() needs {', '.join(missing)}", node, f"its parameters are {_names(specs)}")

@@ -140,15 +140,21 @@ class Statements:
     def _keep_type(self, name: str, value: Value, node: ast.stmt) -> None:
         """Refuses another type for a name that was assigned in this block, or whose value is carried out of it.
 
-        Blocks side by side may use one name for different things: that is common, and never ambiguous.
+        Blocks side by side may use one name for different things: that is common, and never ambiguous. Where the
+        second block is inside a branch or a loop, that is read again without the value that the first one left.
         """
         builder = self.builder
         builder.frame.seen[name] = value
         builder.frame.lanes.discard(name)
         where, builder.frame.where[name] = builder.frame.where.get(name), builder.block
         old = builder.frame.names.get(name)
-        if old is None or (where is not builder.block and name not in builder.homes) or same_type(old, value):
+        if old is None or same_type(old, value):
             return
+        if where is not builder.block:
+            home = builder.homes.get(name)
+            if home is None or same_type(home, value):
+                return
+            self.reader.regions.start_anew(name)
         builder.fail(
             "type",
             f"{name!r} is {describe(old)} and cannot become {describe(value)}",

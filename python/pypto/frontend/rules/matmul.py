@@ -11,7 +11,7 @@ from pypto.frontend.rules import pieces, shape, validity
 from pypto.frontend.rules.base import Rule, absent, constant, in_kernel, result, tile_at, to_dtype
 from pypto.frontend.rules.levels import tensor_keyword
 from pypto.frontend.values import Value, Window
-from pypto.ir.exprs import Dim, Expr, index, same
+from pypto.ir.exprs import Dim, Expr, index
 from pypto.ir.nodes import Var
 from pypto.ir.types import TileType
 from pypto.language.dtypes import FP32, INT8, INT32, DataType
@@ -197,14 +197,6 @@ def _product(call: BoundCall, a: Var, b: Var, leading: tuple[int, ...]) -> TileT
             "if the right operand is stored as [N, K], say b_trans=True"
             if inner == cols
             else "the columns of the left operand are the rows of the right one",
-        )
-    k_left, k_right = left.valid[-1], right.valid[-2] if len(right.valid) > 1 else 1
-    if isinstance(k_left, int) and isinstance(k_right, int) and not same(k_left, k_right) and k_right < k_left:
-        call.builder.fail(
-            "value",
-            f"{call.form.spelling}: {k_left} valid columns on the left, {k_right} valid rows on the right",
-            call.node,
-            "make the inner valid extents equal, with pl.set_validshape or pl.fillpad",
         )
     rows, _ = validity.require_rows(call, left.shape, left.valid)
     outer: tuple[Dim, ...] = leading if left.is_full else (*leading[:-1], rows)
