@@ -270,6 +270,7 @@ class Worker:
         packed_weights: float = 0.5,
         cores: int | None = None,
         schedule_seed: int | None = None,
+        sanitize: Sequence[str] = ...,
         name: str | None = None,
     ) -> Worker:
         """Opens a device.
@@ -282,6 +283,7 @@ class Worker:
             packed_weights: Share of the capacity that packed forms of resident weights may take.
             cores: Simulated cores; one for each processor that the process may use if not given.
             schedule_seed: Independent tasks run in a random order that follows from it, for tests.
+            sanitize: Names of sanitizers: `race`, `uninit`, `bounds`.
             name: What messages call it.
 
         Raises:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pypto import _pypto, failures
-from pypto.runtime import settings
+from pypto.runtime import sanitizers, settings
 
 if TYPE_CHECKING:
     from pypto.ir import BackendType, DiagnosticPhase, MemoryPlanner, OptimizationStrategy
@@ -61,8 +61,8 @@ def _default_strategy() -> OptimizationStrategy:
 class RunConfig:
     """How to compile, open a device and launch. All fields have defaults.
 
-    `ChipWorker(config=...)` reads `platform`, `device_id`, `device_memory`, `poison`, `cores`, `packed_weights` and
-    `schedule_seed`; `docs/run_config.md` says who reads which of the others. Fields are checked when the object is
+    `ChipWorker(config=...)` reads `platform`, `device_id`, `device_memory`, `poison`, `cores`, `packed_weights`,
+    `schedule_seed` and `sanitize`; `docs/run_config.md` says who reads which of the others. Fields are checked when the object is
     made, not when one is assigned later.
 
     Attributes:
@@ -100,6 +100,8 @@ class RunConfig:
         packed_weights: Keep a packed form beside resident matrices that products use again and again: the share of the
             device memory that these may take, True for a half, False for none.
         schedule_seed: Run independent tasks of a launch in a random order that follows from it, for tests of programs.
+        sanitize: Sanitizers that check each launch: `"race"`, `"uninit"`, `"bounds"`, several as an iterable or
+            separated by commas, `()` for none; None follows `PYPTO_SANITIZE`.
 
     Raises:
         TypeError: A field has the wrong type.
@@ -138,6 +140,7 @@ class RunConfig:
     cores: int | None = None
     packed_weights: bool | float = True
     schedule_seed: int | None = None
+    sanitize: str | Iterable[str] | None = None
     strict_memory: bool = False
 
     def __post_init__(self) -> None:
@@ -153,6 +156,7 @@ class RunConfig:
         settings.check_range("cores", self.cores, _pypto.MAX_CORES, "cores")
         settings.check_share("packed_weights", self.packed_weights)
         settings.check_seed("schedule_seed", self.schedule_seed)
+        self.sanitize = None if self.sanitize is None else sanitizers.parse("sanitize", self.sanitize)
         settings.check_instance("poison", self.poison, bool, "True, False")
         settings.check_instance("strict_memory", self.strict_memory, bool, "True, False")
 

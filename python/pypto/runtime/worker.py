@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pypto import _pypto, environment, failures
-from pypto.runtime import active, open_workers, programs, settings
+from pypto.runtime import active, open_workers, programs, sanitizers, settings
 from pypto.runtime.active import Binding
 from pypto.runtime.chip_memory import ChipMemory, default_device_memory
 from pypto.runtime.run_config import RunConfig
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 RUNTIMES = ("tensormap_and_ringbuffer", "host_build_graph")
 """Kinds of runtime that a program can be built for. The simulated chip runs both in the same way."""
+
+
+def _sanitizers(config: RunConfig) -> tuple[str, ...]:
+    if config.sanitize is None:
+        return sanitizers.parse("PYPTO_SANITIZE", os.environ.get("PYPTO_SANITIZE", ""), failures.BAD_SWITCH)
+    return sanitizers.parse("sanitize", config.sanitize)
 
 
 class _Launcher(NamedTuple):
@@ -107,6 +113,7 @@ class ChipWorker(ChipMemory):
                 packed_weights=0.5 if config.packed_weights is True else float(config.packed_weights),
                 cores=config.cores,
                 schedule_seed=config.schedule_seed,
+                sanitize=_sanitizers(config),
             )
             self._finalizer = weakref.finalize(self, open_workers.close_abandoned, impl, str(binding), os.getpid())
             self._finalizer.atexit = False  # `open_workers` does it, and stops running launches

@@ -30,7 +30,10 @@ impl Session<'_> {
     /// # Errors
     /// [`ArenaError::OutOfMemory`] and its neighbours; nothing is changed by them. [`WorkerError::Closed`].
     pub fn allocate(&mut self, spec: BufferSpec) -> Result<Arc<Buffer>> {
-        Ok(self.open()?.with_reclaim(|arena| arena.allocate(spec.clone(), Contents::Unwritten))?)
+        let open = self.open()?;
+        let buffer = open.with_reclaim(|arena| arena.allocate(spec.clone(), Contents::Unwritten))?;
+        open.device.memory_is_fresh(open.arena.pointer(&buffer), buffer.bytes());
+        Ok(buffer)
     }
 
     /// Allocates a tensor and fills it from host memory, without a state in between that anybody could see.
@@ -54,7 +57,10 @@ impl Session<'_> {
     /// # Errors
     /// As for [`Session::allocate`].
     pub fn malloc(&mut self, bytes: u64, site: Option<Site>) -> Result<DeviceAddr> {
-        Ok(self.open()?.with_reclaim(|arena| arena.allocate_raw(bytes, site.clone()))?.addr())
+        let open = self.open()?;
+        let buffer = open.with_reclaim(|arena| arena.allocate_raw(bytes, site.clone()))?;
+        open.device.memory_is_fresh(open.arena.pointer(&buffer), bytes);
+        Ok(buffer.addr())
     }
 
     /// Frees the allocation whose base is `addr`.

@@ -39,8 +39,10 @@ class FunctionLowering:
         self.block: list[dict[str, Any]] = []
         self.scalars = ScalarLowering(self.emit)
         self.tensors: dict[Var, int] = {}
+        self.tensor_names: list[str] = []
         self.tensor_types: list[dict[str, Any]] = []
         self.tiles: dict[Var, int] = {}
+        self.tasks: list[int] = []
 
     def run(self) -> dict[str, Any]:
         """The function as plain data."""
@@ -63,6 +65,7 @@ class FunctionLowering:
             "tensors": self.tensor_types,
             "tiles": [_tile_slot(var) for var in self.tiles],
             "body": [*self._extents(own), *body],
+            "source": {"tensors": self.tensor_names, "tasks": self.tasks},
         }
 
     def _extents(self, own: set[Symbol]) -> list[dict[str, Any]]:
@@ -92,11 +95,12 @@ class FunctionLowering:
         var = var.resolve()
         found = self.tensors.get(var)
         if found is None:
-            found = self.tensors[var] = self.new_tensor(var.type.dtype, len(var.type.shape))
+            found = self.tensors[var] = self.new_tensor(var.type.dtype, len(var.type.shape), var.name)
         return found
 
-    def new_tensor(self, dtype: DataType, rank: int) -> int:
+    def new_tensor(self, dtype: DataType, rank: int, name: str = "") -> int:
         """A fresh slot for a view that has no variable."""
+        self.tensor_names.append(name)
         self.tensor_types.append({"dtype": dtype.name, "rank": rank})
         return len(self.tensor_types) - 1
 

@@ -1,0 +1,508 @@
+//! A launch under sanitizers: in order, on one core, with a look at each access before it happens.
+#![allow(unsafe_code)] // reads indices from tiles
+
+use super::frame::{Frame, View};
+use super::interpret::{Context, Core, Element, Host};
+use super::poll::Poller;
+use super::replay::StepId;
+use super::report::Reporter;
+use super::{ENTRY, Prepared, Refusal, State, Stop, entry};
+use crate::device::findings::Action;
+use crate::device::sim::code::{BlockMem, Mem, Source, Step};
+use crate::device::sim::lower::Lowered;
+use crate::device::sim::sanitize::Sanitizers;
+use crate::device::sim::sanitize::area::Area;
+use crate::device::sim::sanitize::log::{Log, Touch};
+use crate::device::sim::sanitize::shadow::Shadow;
+use crate::device::sim::sanitize::tasks::{Given, Tasks};
+use crate::device::{DeviceError, Launch, Workspace};
+use crate::dtype::DType;
+use crate::program::{
+    Arg, Direction, FnParam, LaunchArg, Loc, OpCode, Operand, OrderRule, Program, TaskRef, TileOp,
+};
+
+/// What a checked launch goes by.
+pub(in crate::device::sim) struct Rules<'a> {
+    pub program: &'a Program,
+    pub sanitizers: Sanitizers,
+    pub shadow: &'a mut Shadow,
+}
+
+/// Runs `launch` once, in order, and reports what the sanitizers find.
+///
+/// # Safety
+/// As for [`super::launch`].
+pub(in crate::device::sim) unsafe fn launch_checked(
+    prepared: &Prepared<'_>,
+    state: &mut State,
+    launch: Launch<'_>,
+    rules: Rules<'_>,
+) -> Result<(), DeviceError> {
+    let &Prepared { lowered, plan, pool, .. } = prepared;
+    let State { entry: frame, lanes, paces, .. } = state;
+    for (core, lane) in lanes.iter_mut().enumerate() {
+        lane.tiles = launch.scratch;
+        lane.scratch = launch.scratch.wrapping_add((plan.tiles + plan.per_core * core as u64) as usize);
+    }
+    let poller = Poller::new(launch.poll);
+    let context = Context {
+        lowered,
+        pool,
+        poller: &poller,
+        paces,
+        packed: &[],
+        tensors: launch.tensors,
+        lanes: lanes.as_mut_ptr(),
+        invocation: 0,
+    };
+    super::bind(&lowered.entry, frame, launch.tensors, launch.scalars);
+    let mut checker = Checker {
+        program: rules.program,
+        lowered,
+        sanitizers: rules.sanitizers,
+        shadow: rules.shadow,
+        workspace: launch.workspace,
+        report: Reporter::new(rules.program),
+        tasks: Tasks::default(),
+        log: Log::default(),
+        ids: rules.program.entry.source.tasks.iter().map(|&extent| vec![None; extent as usize]).collect(),
+        next: None,
+        running: None,
+        at: Loc::default(),
+        skipped: None,
+        valid: Vec::new(),
+    };
+    for (param, tensor) in lowered.entry.params.iter().zip(&rules.program.entry.params) {
+        if let (crate::device::sim::code::Param::Tensor(slot), FnParam::Tensor { .. }) = (param, tensor) {
+            checker.report.adds(*slot, &frame.tensors[*slot as usize]);
+        }
+    }
+    let core = &mut Core::new(&context, 0, true);
+    let result = core.code(ENTRY, &lowered.entry, frame, &mut checker);
+    let report = checker.report;
+    let fault = match result.map_err(|stop| prepared.error(stop)) {
+        Ok(()) => None,
+        Err(DeviceError::Fault { at, file, message, .. }) if report.is_some() => {
+            Some(format!("{file}:{}: {message}", at.1))
+        }
+        Err(other) => return Err(other),
+    };
+    report.end(fault).map_or(Ok(()), |findings| Err(DeviceError::Sanitizer(Box::new(findings))))
+}
+
+/// What is declared about the launch that comes next.
+struct Next {
+    dst: Option<(u32, usize)>,
+    deps: Vec<u32>,
+    manual: bool,
+    no_dep: Vec<u32>,
+}
+
+/// The block of a task that runs.
+#[derive(Clone, Copy)]
+pub(super) struct Running {
+    pub kernel: u32,
+    pub task: u32,
+    pub block: u64,
+}
+
+/// The host of a checked entry and of its kernels.
+struct Checker<'a> {
+    program: &'a Program,
+    lowered: &'a Lowered,
+    sanitizers: Sanitizers,
+    shadow: &'a mut Shadow,
+    workspace: &'a mut dyn Workspace,
+    report: Reporter<'a>,
+    tasks: Tasks,
+    log: Log,
+    /// The tasks that the slots of task ids name.
+    ids: Vec<Vec<Option<u32>>>,
+    next: Option<Next>,
+    /// `None` for the entry.
+    running: Option<Running>,
+    at: Loc,
+    /// The operation of which the steps are left out, because an access of it does not exist.
+    skipped: Option<usize>,
+    /// Of each tile of the kernel, rows and columns that were computed or loaded.
+    valid: Vec<[i64; 2]>,
+}
+
+impl Checker<'_> {
+    fn dtype(&self, slot: u32) -> DType {
+        let running =
+            self.running.map_or(&self.program.entry, |running| &self.program.kernels[running.kernel as usize]);
+        running.tensors[slot as usize].dtype
+    }
+
+    /// An access to device memory that exists.
+    fn access(&mut self, area: Area, action: Action) {
+        if area.is_empty() {
+            return;
+        }
+        let Some(object) = self.report.object_of(&area) else { return };
+        let (task, block) = match self.running {
+            Some(Running { task, block, .. }) => (task, block),
+            None => (self.tasks.host(self.at, area, action != Action::Read), 0),
+        };
+        let touch = Touch { task, block, action, area, at: self.at };
+        if self.sanitizers.race {
+            for other in self.log.note(object, touch, &self.tasks) {
+                self.report.race(object, &other, &touch, &self.tasks);
+            }
+        }
+        if self.sanitizers.uninit
+            && action != Action::Write
+            && let Some(byte) = self.shadow.hole(&area)
+        {
+            self.report.unwritten(object, byte, &touch, &self.tasks);
+        }
+        if action != Action::Read {
+            self.shadow.write(&area);
+        }
+    }
+
+    /// Looks at what an operation is about to access. `false` if some of it does not exist, so that it cannot run.
+    fn check(&mut self, core: &mut Core<'_>, op: &TileOp, step: &Step, frame: &Frame) -> bool {
+        let int = |at: usize| match op.args[at] {
+            Arg::Scalar(operand) => frame.int(operand),
+            _ => unreachable!("verified: a scalar"),
+        };
+        let region = op.region.map(|extent| frame.int(extent));
+        let tensor = op.args.iter().enumerate().find_map(|(at, arg)| match arg {
+            Arg::Tensor(slot) => Some((at, *slot)),
+            _ => None,
+        });
+        match (op.op, tensor) {
+            (OpCode::Load | OpCode::Store | OpCode::StoreAdd, Some((at, slot))) => {
+                let action = match op.op {
+                    OpCode::Load => Action::Read,
+                    OpCode::Store => Action::Write,
+                    _ => Action::Add,
+                };
+                if let (true, Arg::Tile(tile)) = (self.sanitizers.bounds, op.args[0]) {
+                    let valid = self.valid[tile as usize];
+                    if region[0] > 0 && region[1] > 0 && (region[0] > valid[0] || region[1] > valid[1]) {
+                        self.report.invalid_tile(self.running, self.at, tile, region, valid, &self.tasks);
+                    }
+                }
+                let rank = frame.tensors[slot as usize].rank;
+                let offsets: Vec<i64> = (0..rank).map(|axis| int(at + 1 + axis)).collect();
+                let extents: Vec<i64> = (0..rank).map(|axis| int(at + 1 + rank + axis)).collect();
+                let view = frame.tensors[slot as usize];
+                if !self.inside(slot, &view, &offsets, &extents, action) {
+                    return false;
+                }
+                let size = self.dtype(slot).size();
+                let first: i64 = (0..rank).map(|axis| offsets[axis] * view.strides[axis]).sum();
+                let axes = (0..rank).map(|axis| (extents[axis].max(0) as u64, view.strides[axis] * size as i64));
+                let area = Area::new(view.data as usize + first.max(0) as usize * size, size, axes);
+                self.access(area, action);
+                true
+            }
+            (OpCode::GatherTensor | OpCode::ScatterTensor, Some((_, slot))) => {
+                let action = match op.op {
+                    OpCode::GatherTensor => Action::Read,
+                    _ if int(3) == 0 => Action::Write,
+                    _ => Action::Add,
+                };
+                let view = frame.tensors[slot as usize];
+                let indices = self.indices(core, step, 1, region);
+                let dims = &view.dims[..view.rank];
+                let count: u64 = dims.iter().product();
+                self.in_range(&indices, count as i64, || Subject::Tensor(slot, view));
+                let size = self.dtype(slot).size();
+                let mut found: Vec<usize> = Vec::new();
+                for index in indices.iter().filter(|&&index| (0..count as i64).contains(&index)) {
+                    let (mut rest, mut at) = (*index, 0);
+                    for axis in (0..view.rank).rev() {
+                        at += rest % dims[axis] as i64 * view.strides[axis];
+                        rest /= dims[axis] as i64;
+                    }
+                    found.push(view.data as usize + at as usize * size);
+                }
+                found.sort_unstable();
+                found.dedup();
+                for run in found.chunk_by(|a, b| a + size == *b) {
+                    self.access(Area::new(run[0], size, [(run.len() as u64, size as i64)].into_iter()), action);
+                }
+                true
+            }
+            _ => {
+                if self.sanitizers.bounds {
+                    self.check_indices(core, op, step, frame, region);
+                }
+                true
+            }
+        }
+    }
+
+    /// Whether every element of a box exists; reports it where bounds are checked and where it does not.
+    fn inside(&mut self, slot: u32, view: &View, offsets: &[i64], extents: &[i64], action: Action) -> bool {
+        let fits = |limits: &[u64]| {
+            extents.contains(&0)
+                || (0..view.rank).all(|axis| {
+                    let end = offsets[axis].checked_add(extents[axis]);
+                    offsets[axis] >= 0 && extents[axis] >= 0 && end.is_some_and(|end| end as u64 <= limits[axis])
+                })
+        };
+        let exists = fits(&view.limits);
+        if self.sanitizers.bounds && !(exists && fits(&view.dims)) {
+            self.report.outside(self.running, self.at, slot, view, offsets, extents, action, &self.tasks);
+            return exists;
+        }
+        // Without bounds, the step itself refuses.
+        true
+    }
+
+    /// Indices of operations between tiles.
+    fn check_indices(&mut self, core: &mut Core<'_>, op: &TileOp, step: &Step, frame: &Frame, region: [i64; 2]) {
+        let int = |at: usize| match op.args[at] {
+            Arg::Scalar(operand) => frame.int(operand),
+            _ => unreachable!("verified: a scalar"),
+        };
+        let tile = |at: usize| match op.args[at] {
+            Arg::Tile(slot) => slot,
+            _ => unreachable!("verified: a tile"),
+        };
+        let kernel = &self.program.kernels[self.running.expect("tiles are of kernels").kernel as usize];
+        let slot = |tile: u32| kernel.tiles[tile as usize];
+        // The operand with the indices among those of the step (the result is the first), their region, what they count.
+        let (operand, span, limit, subject) = match op.op {
+            OpCode::GatherCols => (2, region, int(2), tile(0)),
+            OpCode::GatherFlat => (2, region, int(2) * i64::from(slot(tile(0)).rows), tile(0)),
+            OpCode::ScatterCols => (2, [int(3), int(4)], region[1], tile(0)),
+            OpCode::ScatterRows => (2, [int(3), 1], region[0], tile(0)),
+            OpCode::ScatterFlat => {
+                let out = slot(tile(0));
+                (3, [int(3), int(4)], i64::from(out.rows) * i64::from(out.cols), tile(0))
+            }
+            _ => return,
+        };
+        let indices = self.indices(core, step, operand, span);
+        self.in_range(&indices, limit, || Subject::Tile(subject));
+    }
+
+    fn in_range(&mut self, indices: &[i64], limit: i64, subject: impl Fn() -> Subject) {
+        if let (true, Some(index)) = (self.sanitizers.bounds, indices.iter().find(|&&at| at < 0 || at >= limit)) {
+            self.report.bad_index(self.running, self.at, &subject(), *index, limit, &self.tasks);
+        }
+    }
+
+    /// The indices in a tile that is an operand of a step.
+    fn indices(&self, core: &mut Core<'_>, step: &Step, operand: usize, region: [i64; 2]) -> Vec<i64> {
+        let Step::Block(block) = step else { return Vec::new() };
+        let Some(BlockMem::Mem { mem, .. }) = block.mems.get(operand) else { return Vec::new() };
+        let Mem::Tile(tile) = &mem.mem else { return Vec::new() };
+        let first = core.lane().tiles.wrapping_add(tile.home as usize);
+        let (rows, cols) = (region[0].clamp(0, tile.rows.into()), region[1].clamp(0, tile.cols.into()));
+        let places = (0..rows).flat_map(|row| (0..cols).map(move |col| (row, col)));
+        let read = |(row, col): (i64, i64)| {
+            let at = first.wrapping_add((row * i64::from(tile.row_stride) + col * mem.dtype.size() as i64) as usize);
+            // SAFETY: the place is in the tile, which lies in live scratch memory.
+            unsafe { super::access::read_element(at, mem.dtype) as i64 }
+        };
+        places.map(read).collect()
+    }
+
+    /// Which part of the result of an operation means something.
+    fn result(&self, op: &TileOp, frame: &Frame) -> [i64; 2] {
+        let region = op.region.map(|extent| frame.int(extent));
+        let whole = |at: usize| match op.args[at] {
+            Arg::Tile(slot) => self.valid[slot as usize],
+            _ => region,
+        };
+        let cut = |valid: [i64; 2]| [region[0].min(valid[0]), region[1].min(valid[1])];
+        match op.op {
+            OpCode::Undef => [0, 0],
+            // Re-declaring how much of a tile is valid is a move; elementwise work keeps what there is.
+            OpCode::Move | OpCode::Cast | OpCode::Exp | OpCode::Log | OpCode::Recip | OpCode::Sqrt | OpCode::Rsqrt => {
+                cut(whole(0))
+            }
+            OpCode::Sin | OpCode::Cos | OpCode::Relu | OpCode::Neg | OpCode::Abs | OpCode::BitNot => cut(whole(0)),
+            OpCode::Add | OpCode::Sub | OpCode::Mul | OpCode::Div | OpCode::Maximum | OpCode::Minimum => cut(whole(0)),
+            OpCode::Insert => {
+                let (base, int) = (whole(0), |at: usize| match op.args[at] {
+                    Arg::Scalar(operand) => frame.int(operand),
+                    _ => 0,
+                });
+                let end = [int(2).saturating_add(int(4)), int(3).saturating_add(int(5))];
+                // The smallest region with both: what lies between is taken for valid.
+                [base[0].max(end[0]), base[1].max(end[1])]
+            }
+            _ => region,
+        }
+    }
+
+    fn named(&self, ids: &TaskRef, frame: &Frame) -> Vec<u32> {
+        let slot = &self.ids[ids.slot as usize];
+        match ids.index {
+            None => slot.iter().flatten().copied().collect(),
+            Some(index) => usize::try_from(frame.int(index)).ok().and_then(|at| *slot.get(at)?).into_iter().collect(),
+        }
+    }
+
+    fn all_named(&self, ids: &[TaskRef], frame: &Frame) -> Vec<u32> {
+        ids.iter().flat_map(|ids| self.named(ids, frame)).collect()
+    }
+
+    fn place_of(ids: &TaskRef, frame: &Frame) -> (u32, usize) {
+        (ids.slot, ids.index.map_or(0, |index| frame.int(index).max(0) as usize))
+    }
+
+    fn set(&mut self, (slot, at): (u32, usize), task: Option<u32>) {
+        if let Some(id) = self.ids[slot as usize].get_mut(at) {
+            *id = task;
+        }
+    }
+}
+
+/// What an index counts.
+pub(super) enum Subject {
+    Tensor(u32, View),
+    Tile(u32),
+}
+
+impl Host for Checker<'_> {
+    const PLACES: bool = true;
+
+    fn at(&mut self, at: Loc) {
+        self.at = at;
+    }
+
+    fn step(&mut self, core: &mut Core<'_>, id: StepId, step: &Step, frame: &Frame) -> Result<(), Stop> {
+        let lowered = self.lowered;
+        let ops = &lowered.kernels[id.kernel as usize].checked.as_ref().expect("lowered for checks").ops;
+        let at = ops.partition_point(|(steps, _)| steps.end <= id.step);
+        let found = ops.get(at).filter(|(steps, _)| steps.contains(&id.step));
+        if let Some((steps, op)) = found {
+            if steps.start == id.step {
+                self.skipped = (!self.check(core, op, step, frame)).then_some(at);
+            }
+            if self.skipped == Some(at) {
+                return Ok(());
+            }
+        }
+        core.step(id, step, frame).map_err(Stop::Message)?;
+        if let Some((steps, op)) = found
+            && steps.end == id.step + 1
+            && let Some(out) = op.out
+        {
+            self.valid[out as usize] = self.result(op, frame);
+        }
+        core.look_around()
+    }
+
+    fn touches(&mut self, _: &mut Core<'_>, at: Element, write: bool) -> Result<(), Stop> {
+        if let Element::Tensor(at, bytes) = at {
+            let area = Area::new(at as usize, bytes, std::iter::empty());
+            self.access(area, if write { Action::Write } else { Action::Read });
+        }
+        Ok(())
+    }
+
+    fn misses(&mut self, place: Source, index: &[Operand], frame: &Frame, write: bool) -> bool {
+        if self.sanitizers.bounds
+            && let Source::Tensor(slot) = place
+        {
+            let view = &frame.tensors[slot as usize];
+            let offsets: Vec<i64> = index.iter().map(|&at| frame.int(at)).collect();
+            let extents = vec![1; offsets.len()];
+            let action = if write { Action::Write } else { Action::Read };
+            self.report.outside(self.running, self.at, slot, view, &offsets, &extents, action, &self.tasks);
+        }
+        self.sanitizers.bounds
+    }
+
+    fn order(&mut self, rule: u32, frame: &Frame) {
+        let lowered = self.lowered;
+        let rules = &lowered.entry.checked.as_ref().expect("lowered for checks").orders;
+        match &rules[rule as usize] {
+            OrderRule::Assign { dst, src } => {
+                let ids = src.as_ref().map_or(Vec::new(), |src| self.named(src, frame));
+                match (dst.index, src) {
+                    // A whole array becomes another, or is emptied.
+                    (None, Some(src)) if self.ids[dst.slot as usize].len() > 1 => {
+                        self.ids[dst.slot as usize] = self.ids[src.slot as usize].clone();
+                    }
+                    (None, None) => self.ids[dst.slot as usize].fill(None),
+                    _ => self.set(Self::place_of(dst, frame), ids.first().copied()),
+                }
+            }
+            OrderRule::Dummy { dst, deps } => {
+                let deps = self.all_named(deps, frame);
+                let task = self.tasks.dummy(self.at, &deps);
+                self.set(Self::place_of(dst, frame), Some(task));
+            }
+            OrderRule::Next { dst, deps, manual, no_dep } => {
+                let dst = dst.as_ref().map(|dst| Self::place_of(dst, frame));
+                let deps = self.all_named(deps, frame);
+                self.next = Some(Next { dst, deps, manual: *manual, no_dep: no_dep.clone() });
+            }
+            OrderRule::Untracked { tensor } => self.report.untrack(&frame.tensors[*tensor as usize]),
+        }
+    }
+
+    fn launch(
+        &mut self,
+        core: &mut Core<'_>,
+        kernel: u32,
+        args: &[LaunchArg],
+        blocks: Operand,
+        frame: &Frame,
+    ) -> Result<(), Stop> {
+        let blocks = frame.int(blocks).max(0) as u64;
+        let next = self.next.take().unwrap_or(Next { dst: None, deps: Vec::new(), manual: false, no_dep: Vec::new() });
+        let function = &self.program.kernels[kernel as usize];
+        let mut given = Vec::new();
+        for ((position, arg), param) in (0..).zip(args).zip(&function.params) {
+            let (LaunchArg::Tensor(slot), FnParam::Tensor { slot: inner, direction }) = (arg, param) else { continue };
+            let view = &frame.tensors[*slot as usize];
+            let size = function.tensors[*inner as usize].dtype.size();
+            let axes = (0..view.rank)
+                .map(|axis| (view.dims[axis].min(view.limits[axis]), view.strides[axis].saturating_mul(size as i64)));
+            let area = Area::new(view.data as usize, size, axes);
+            let tracked = !next.no_dep.contains(&position) && self.report.is_tracked(view);
+            given.push(Given { area, write: *direction != Direction::In, tracked });
+        }
+        let task = self.tasks.launch(kernel, self.at, blocks, given, &next.deps, next.manual);
+        if let Some(dst) = next.dst {
+            self.set(dst, Some(task));
+        }
+        let code = &self.lowered.kernels[kernel as usize];
+        let mut inner = core.take_frame(kernel);
+        let (at, mut result) = (self.at, Ok(()));
+        for block in 0..blocks {
+            entry::bind(code, &mut inner, args, frame);
+            inner.block = [block, blocks];
+            self.running = Some(Running { kernel, task, block });
+            self.valid.clear();
+            self.valid.resize(function.tiles.len(), [0, 0]);
+            result = core.code(kernel, code, &mut inner, self);
+            if result.is_err() {
+                break;
+            }
+        }
+        (self.running, self.at) = (None, at);
+        core.put_frame(kernel, inner);
+        result
+    }
+
+    fn create(
+        &mut self,
+        slot: u32,
+        dtype: DType,
+        dims: &[Operand],
+        fill: Option<f64>,
+        frame: &Frame,
+    ) -> Result<View, Refusal> {
+        let view = entry::create(self.workspace, dtype, dims, fill, frame)?;
+        let object = self.report.adds(slot, &view);
+        let bytes = self.report.bytes_of(object);
+        self.shadow.forget(view.data as usize, bytes);
+        if fill.is_some() {
+            self.shadow.written(view.data as usize, bytes);
+        }
+        Ok(view)
+    }
+}
