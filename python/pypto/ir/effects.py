@@ -61,7 +61,6 @@ def used(stmt: Stmt) -> Iterator[Name]:
         yield from leaves((*stmt.args, stmt.blocks))
         yield from _indices(stmt.order.out, *stmt.order.deps)
     elif isinstance(stmt, TaskStmt):
-        yield from leaves(stmt.tensor)
         yield from _indices(stmt.out, *stmt.deps)
     elif isinstance(stmt, ForStmt):
         yield from leaves((stmt.start, stmt.stop, stmt.step))

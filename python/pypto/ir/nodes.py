@@ -121,15 +121,14 @@ class Order:
 class TaskStmt:
     """A statement about task ids.
 
-    `kind` is `assign` (`out` becomes the only one of `deps`, or the id of no task), `dummy` (a task that only waits for
-    `deps`), or `untracked` (`tensor` orders nothing).
+    `kind` is `assign` (`out` becomes the only one of `deps`, or the id of no task), or `dummy` (a task that only waits
+    for `deps`).
     """
 
     kind: str
-    out: TaskRef | None
+    out: TaskRef
     deps: tuple[TaskRef, ...]
     loc: Loc
-    tensor: Var | None = None
 
 
 @dataclass(slots=True)

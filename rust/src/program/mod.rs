@@ -120,6 +120,7 @@ pub struct Function {
     #[serde(deserialize_with = "encode::block")]
     pub body: Vec<Stmt>,
     /// What only sanitizers ask for.
+    #[serde(default)]
     pub source: SourceInfo,
 }
 

@@ -20,7 +20,6 @@ from pypto.frontend.rules.base import (
 )
 from pypto.frontend.values import Value
 from pypto.ir.exprs import Const, Expr, cast, of_dim
-from pypto.ir.nodes import TaskStmt
 from pypto.ir.types import TensorType, TileType
 from pypto.language.dtypes import INT32, UINT32, DataType
 from pypto.language.enums import MemorySpace
@@ -65,13 +64,12 @@ def create_tensor(call: BoundCall) -> Value:
             "write a number, or leave it out and write the tensor in a kernel",
         )
     attrs = {"init_value": fill.value if isinstance(fill, Const) else None}
-    made = builder.op(
-        "create_tensor", TensorType(extents, dtype), (tuple(of_dim(dim) for dim in extents),), call.node, attrs
-    )
     manual = call.given("manual_dep")
     if isinstance(manual, Const) and manual.value:
-        builder.emit(TaskStmt("untracked", None, (), builder.loc(call.node), made))
-    return made
+        attrs["manual_dep"] = True
+    return builder.op(
+        "create_tensor", TensorType(extents, dtype), (tuple(of_dim(dim) for dim in extents),), call.node, attrs
+    )
 
 
 def create_tile(call: BoundCall) -> Value:

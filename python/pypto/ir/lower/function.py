@@ -152,7 +152,7 @@ class FunctionLowering:
             lowering = LOWERINGS.get(stmt.op, generic)
             lowering(self, stmt)
         elif isinstance(stmt, TaskStmt):
-            self._order(lambda: self._task(stmt), loc)
+            self.order(lambda: self._task(stmt), loc)
         elif isinstance(stmt, CallStmt):
             self._call(stmt)
         elif isinstance(stmt, ForStmt):
@@ -194,7 +194,7 @@ class FunctionLowering:
 
     # The order of tasks.
 
-    def _order(self, rule: Callable[[], dict[str, Any] | None], loc: Loc) -> None:
+    def order(self, rule: Callable[[], dict[str, Any] | None], loc: Loc) -> None:
         """Appends a declaration. Scalars that only it needs are part of it, so that a launch that ignores it has no work."""
         outer, self.block = self.block, []
         made = rule()
@@ -207,9 +207,6 @@ class FunctionLowering:
         return {"slot": slot, "index": None if ids.index is None else self.scalars.operand(ids.index, loc)}
 
     def _task(self, stmt: TaskStmt) -> dict[str, Any]:
-        if stmt.tensor is not None:
-            return {"Untracked": {"tensor": self.tensor(stmt.tensor)}}
-        assert stmt.out is not None
         dst, deps = self._ids(stmt.out, stmt.loc), [self._ids(ids, stmt.loc) for ids in stmt.deps]
         if stmt.kind == "dummy":
             return {"Dummy": {"dst": dst, "deps": deps}}
@@ -237,7 +234,7 @@ class FunctionLowering:
             else:
                 args.append({"Scalar": self.scalars.operand(_as_param(value, param.var), stmt.loc)})
         blocks = self.scalars.operand(stmt.blocks, stmt.loc)
-        self._order(lambda: self._next(stmt), stmt.loc)
+        self.order(lambda: self._next(stmt), stmt.loc)
         self.emit({"Launch": {"kernel": self.kernels[id(stmt.callee)], "args": args, "blocks": blocks}}, stmt.loc)
 
 

@@ -46,6 +46,8 @@ def _create_tensor(to: FunctionLowering, stmt: OpStmt) -> None:
         {"Create": {"dst": to.tensor(out(stmt)), "dims": dims, "fill": None if fill is None else float(fill)}},
         stmt.loc,
     )
+    if stmt.attrs.get("manual_dep"):
+        to.order(lambda: {"Untracked": {"tensor": to.tensor(out(stmt))}}, stmt.loc)
 
 
 def view(to: FunctionLowering, stmt: OpStmt, kind: dict[str, Any]) -> None:

@@ -17,9 +17,7 @@ use crate::device::sim::sanitize::shadow::Shadow;
 use crate::device::sim::sanitize::tasks::{Given, Tasks};
 use crate::device::{DeviceError, Launch, Workspace};
 use crate::dtype::DType;
-use crate::program::{
-    Arg, Direction, FnParam, LaunchArg, Loc, OpCode, Operand, OrderRule, Program, TaskRef, TileOp,
-};
+use crate::program::{Arg, Direction, FnParam, LaunchArg, Loc, OpCode, Operand, OrderRule, Program, TaskRef, TileOp};
 
 /// What a checked launch goes by.
 pub(in crate::device::sim) struct Rules<'a> {
@@ -314,13 +312,14 @@ impl Checker<'_> {
         };
         let cut = |valid: [i64; 2]| [region[0].min(valid[0]), region[1].min(valid[1])];
         match op.op {
-            OpCode::Undef => [0, 0],
-            // Re-declaring how much of a tile is valid is a move; elementwise work keeps what there is.
+            // Moves and elementwise work keep what there is.
             OpCode::Move | OpCode::Cast | OpCode::Exp | OpCode::Log | OpCode::Recip | OpCode::Sqrt | OpCode::Rsqrt => {
                 cut(whole(0))
             }
             OpCode::Sin | OpCode::Cos | OpCode::Relu | OpCode::Neg | OpCode::Abs | OpCode::BitNot => cut(whole(0)),
             OpCode::Add | OpCode::Sub | OpCode::Mul | OpCode::Div | OpCode::Maximum | OpCode::Minimum => cut(whole(0)),
+            // What `set_validshape` becomes, which only says how much counts: what was there before stays.
+            OpCode::Reinterpret if self.same_slots(op) => whole(0),
             OpCode::Insert => {
                 let (base, int) = (whole(0), |at: usize| match op.args[at] {
                     Arg::Scalar(operand) => frame.int(operand),
@@ -331,6 +330,15 @@ impl Checker<'_> {
                 [base[0].max(end[0]), base[1].max(end[1])]
             }
             _ => region,
+        }
+    }
+
+    /// Whether the result of an operation lies like its first argument.
+    fn same_slots(&self, op: &TileOp) -> bool {
+        let tiles = self.running.map(|running| &self.program.kernels[running.kernel as usize].tiles);
+        match (tiles, op.out, op.args.first()) {
+            (Some(tiles), Some(out), Some(Arg::Tile(from))) => tiles[out as usize] == tiles[*from as usize],
+            _ => false,
         }
     }
 
@@ -380,6 +388,10 @@ impl Host for Checker<'_> {
                 self.skipped = (!self.check(core, op, step, frame)).then_some(at);
             }
             if self.skipped == Some(at) {
+                // One finding is enough: what would have been loaded counts as valid.
+                if let Some(out) = op.out {
+                    self.valid[out as usize] = self.result(op, frame);
+                }
                 return Ok(());
             }
         }
@@ -476,8 +488,9 @@ impl Host for Checker<'_> {
             entry::bind(code, &mut inner, args, frame);
             inner.block = [block, blocks];
             self.running = Some(Running { kernel, task, block });
+            // A tile that nothing has assigned holds what was there: no matter of bounds.
             self.valid.clear();
-            self.valid.resize(function.tiles.len(), [0, 0]);
+            self.valid.extend(function.tiles.iter().map(|tile| [i64::from(tile.rows), i64::from(tile.cols)]));
             result = core.code(kernel, code, &mut inner, self);
             if result.is_err() {
                 break;

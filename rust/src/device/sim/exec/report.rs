@@ -270,6 +270,8 @@ impl<'a> Reporter<'a> {
     }
 
     fn add(&mut self, kind: FindingKind, first: Loc, second: Loc, finding: Finding) {
+        let key = |at: Loc| (at.0, at.1, at.2);
+        let (first, second) = if key(first) <= key(second) { (first, second) } else { (second, first) };
         if !self.seen.insert((kind, first, second, finding.memory.tensor.clone())) {
             return;
         }
