@@ -21,7 +21,6 @@ from pypto.ir.nodes import Program
 from pypto.ir.passes import outline, split_phases
 from pypto.ir.verifier import verify
 
-
 SEEDS = 8
 """How many random schedules each kernel of the suite runs under."""
 
@@ -40,13 +39,11 @@ def verified(program: Program) -> dict[str, Any]:
     return core
 
 
-def run(
-    kernel: Any, *args: Any, device: bool = True, runtime: bool = False, clean: bool = True
-) -> list[np.ndarray]:
+def run(kernel: Any, *args: Any, device: bool = True, runtime: bool = False, clean: bool = True) -> list[np.ndarray]:
     """The array arguments after a run; all ways of running agree bit by bit. The given arrays are not changed.
 
-    `device=False` leaves the simulated chip out; `runtime` keeps scalars parameters instead of fixing them. `clean` says
-    that no sanitizer finds anything.
+    `device=False` leaves the simulated chip out; `runtime` keeps scalars parameters instead of fixing them. `clean`
+    says that no sanitizer finds anything.
     """
     program = program_of(kernel, *args, runtime=runtime)
     verify(program)

@@ -23,9 +23,9 @@ from pypto.ir.nodes import (
     IfStmt,
     Let,
     OpStmt,
-    TaskStmt,
     Program,
     ScopeStmt,
+    TaskStmt,
     Var,
     WhileStmt,
 )

@@ -1,4 +1,4 @@
-"""Races in random programs: none where everything is declared, and exactly the pair of which a dependency is left out."""
+"""Races in random programs: none where everything is declared, and just the pair whose dependency is left out."""
 
 from __future__ import annotations
 
@@ -73,7 +73,6 @@ def reported(kernel: Any, starts: list[int]) -> set[tuple[int, int]]:
         try:
             kernel(torch.ones(8, 8), torch.zeros(8, 8))
         except SanitizerError as error:
-            assert "and" not in str(error).splitlines()[-1].split()[:1], "all findings are there"
             lines = [[access.launch_line for access in finding.accesses] for finding in error.findings]
             return {(number[first], number[second]) for first, second in lines}
     return set()

@@ -99,7 +99,9 @@ class Builder:
         if self.level == "orchestration" and is_task_id(value):
             own = TaskRef(self.frame.tasks.setdefault(name, TaskVar(name)))
             if value.ids != own:
-                self.emit(TaskStmt("assign", own, () if value.ids is None else (value.ids,), self.loc(self.frame.source.node)))
+                self.emit(
+                    TaskStmt("assign", own, () if value.ids is None else (value.ids,), self.loc(self.frame.source.node))
+                )
             value = PyValue(value.obj, own)
         names, users = self.frame.names, self.users
         for var in _variables(names.get(name)):

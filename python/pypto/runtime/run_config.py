@@ -62,8 +62,8 @@ class RunConfig:
     """How to compile, open a device and launch. All fields have defaults.
 
     `ChipWorker(config=...)` reads `platform`, `device_id`, `device_memory`, `poison`, `cores`, `packed_weights`,
-    `schedule_seed` and `sanitize`; `docs/run_config.md` says who reads which of the others. Fields are checked when the object is
-    made, not when one is assigned later.
+    `schedule_seed` and `sanitize`; `docs/run_config.md` says who reads which of the others. Fields are checked when
+    the object is made, not when one is assigned later.
 
     Attributes:
         platform: One of `PLATFORMS`.

@@ -94,7 +94,7 @@ def _finding(plain: dict[str, Any]) -> Finding:
 
 
 def _box(plain: dict[str, Any]) -> Box:
-    return Box(**{name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()})
+    return Box(plain["tensor"], plain["dtype"], *(tuple(plain[name]) for name in ("shape", "offsets", "extents")))
 
 
 def parse(name: str, value: object, failure: failures.Failure = failures.SETTING_VALUE) -> tuple[str, ...]:

@@ -195,7 +195,7 @@ class FunctionLowering:
     # The order of tasks.
 
     def order(self, rule: Callable[[], dict[str, Any] | None], loc: Loc) -> None:
-        """Appends a declaration. Scalars that only it needs are part of it, so that a launch that ignores it has no work."""
+        """Appends a declaration. It has the scalars that only it needs, so a launch that ignores it does nothing."""
         outer, self.block = self.block, []
         made = rule()
         scalars, self.block = self.block, outer

@@ -1,5 +1,5 @@
 //! A launch under sanitizers: in order, on one core, with a look at each access before it happens.
-#![allow(unsafe_code)] // reads indices from tiles
+#![allow(unsafe_code)] // the device contract passes addresses
 
 use super::frame::{Frame, View};
 use super::interpret::{Context, Core, Element, Host};
@@ -8,7 +8,7 @@ use super::replay::StepId;
 use super::report::Reporter;
 use super::{ENTRY, Prepared, Refusal, State, Stop, entry};
 use crate::device::findings::Action;
-use crate::device::sim::code::{BlockMem, Mem, Source, Step};
+use crate::device::sim::code::{Param, Source, Step};
 use crate::device::sim::lower::Lowered;
 use crate::device::sim::sanitize::Sanitizers;
 use crate::device::sim::sanitize::area::Area;
@@ -17,7 +17,7 @@ use crate::device::sim::sanitize::shadow::Shadow;
 use crate::device::sim::sanitize::tasks::{Given, Tasks};
 use crate::device::{DeviceError, Launch, Workspace};
 use crate::dtype::DType;
-use crate::program::{Arg, Direction, FnParam, LaunchArg, Loc, OpCode, Operand, OrderRule, Program, TaskRef, TileOp};
+use crate::program::{Direction, FnParam, LaunchArg, Loc, Operand, OrderRule, Program, TaskRef};
 
 /// What a checked launch goes by.
 pub(in crate::device::sim) struct Rules<'a> {
@@ -71,7 +71,7 @@ pub(in crate::device::sim) unsafe fn launch_checked(
         valid: Vec::new(),
     };
     for (param, tensor) in lowered.entry.params.iter().zip(&rules.program.entry.params) {
-        if let (crate::device::sim::code::Param::Tensor(slot), FnParam::Tensor { .. }) = (param, tensor) {
+        if let (Param::Tensor(slot), FnParam::Tensor { .. }) = (param, tensor) {
             checker.report.adds(*slot, &frame.tensors[*slot as usize]);
         }
     }
@@ -105,36 +105,36 @@ pub(super) struct Running {
 }
 
 /// The host of a checked entry and of its kernels.
-struct Checker<'a> {
-    program: &'a Program,
+pub(super) struct Checker<'a> {
+    pub program: &'a Program,
     lowered: &'a Lowered,
-    sanitizers: Sanitizers,
+    pub sanitizers: Sanitizers,
     shadow: &'a mut Shadow,
     workspace: &'a mut dyn Workspace,
-    report: Reporter<'a>,
-    tasks: Tasks,
+    pub report: Reporter<'a>,
+    pub tasks: Tasks,
     log: Log,
     /// The tasks that the slots of task ids name.
     ids: Vec<Vec<Option<u32>>>,
     next: Option<Next>,
     /// `None` for the entry.
-    running: Option<Running>,
-    at: Loc,
+    pub running: Option<Running>,
+    pub at: Loc,
     /// The operation of which the steps are left out, because an access of it does not exist.
     skipped: Option<usize>,
     /// Of each tile of the kernel, rows and columns that were computed or loaded.
-    valid: Vec<[i64; 2]>,
+    pub valid: Vec<[i64; 2]>,
 }
 
 impl Checker<'_> {
-    fn dtype(&self, slot: u32) -> DType {
+    pub fn dtype(&self, slot: u32) -> DType {
         let running =
             self.running.map_or(&self.program.entry, |running| &self.program.kernels[running.kernel as usize]);
         running.tensors[slot as usize].dtype
     }
 
     /// An access to device memory that exists.
-    fn access(&mut self, area: Area, action: Action) {
+    pub fn access(&mut self, area: Area, action: Action) {
         if area.is_empty() {
             return;
         }
@@ -160,188 +160,6 @@ impl Checker<'_> {
         }
     }
 
-    /// Looks at what an operation is about to access. `false` if some of it does not exist, so that it cannot run.
-    fn check(&mut self, core: &mut Core<'_>, op: &TileOp, step: &Step, frame: &Frame) -> bool {
-        let int = |at: usize| match op.args[at] {
-            Arg::Scalar(operand) => frame.int(operand),
-            _ => unreachable!("verified: a scalar"),
-        };
-        let region = op.region.map(|extent| frame.int(extent));
-        let tensor = op.args.iter().enumerate().find_map(|(at, arg)| match arg {
-            Arg::Tensor(slot) => Some((at, *slot)),
-            _ => None,
-        });
-        match (op.op, tensor) {
-            (OpCode::Load | OpCode::Store | OpCode::StoreAdd, Some((at, slot))) => {
-                let action = match op.op {
-                    OpCode::Load => Action::Read,
-                    OpCode::Store => Action::Write,
-                    _ => Action::Add,
-                };
-                if let (true, Arg::Tile(tile)) = (self.sanitizers.bounds, op.args[0]) {
-                    let valid = self.valid[tile as usize];
-                    if region[0] > 0 && region[1] > 0 && (region[0] > valid[0] || region[1] > valid[1]) {
-                        self.report.invalid_tile(self.running, self.at, tile, region, valid, &self.tasks);
-                    }
-                }
-                let rank = frame.tensors[slot as usize].rank;
-                let offsets: Vec<i64> = (0..rank).map(|axis| int(at + 1 + axis)).collect();
-                let extents: Vec<i64> = (0..rank).map(|axis| int(at + 1 + rank + axis)).collect();
-                let view = frame.tensors[slot as usize];
-                if !self.inside(slot, &view, &offsets, &extents, action) {
-                    return false;
-                }
-                let size = self.dtype(slot).size();
-                let first: i64 = (0..rank).map(|axis| offsets[axis] * view.strides[axis]).sum();
-                let axes = (0..rank).map(|axis| (extents[axis].max(0) as u64, view.strides[axis] * size as i64));
-                let area = Area::new(view.data as usize + first.max(0) as usize * size, size, axes);
-                self.access(area, action);
-                true
-            }
-            (OpCode::GatherTensor | OpCode::ScatterTensor, Some((_, slot))) => {
-                let action = match op.op {
-                    OpCode::GatherTensor => Action::Read,
-                    _ if int(3) == 0 => Action::Write,
-                    _ => Action::Add,
-                };
-                let view = frame.tensors[slot as usize];
-                let indices = self.indices(core, step, 1, region);
-                let dims = &view.dims[..view.rank];
-                let count: u64 = dims.iter().product();
-                self.in_range(&indices, count as i64, || Subject::Tensor(slot, view));
-                let size = self.dtype(slot).size();
-                let mut found: Vec<usize> = Vec::new();
-                for index in indices.iter().filter(|&&index| (0..count as i64).contains(&index)) {
-                    let (mut rest, mut at) = (*index, 0);
-                    for axis in (0..view.rank).rev() {
-                        at += rest % dims[axis] as i64 * view.strides[axis];
-                        rest /= dims[axis] as i64;
-                    }
-                    found.push(view.data as usize + at as usize * size);
-                }
-                found.sort_unstable();
-                found.dedup();
-                for run in found.chunk_by(|a, b| a + size == *b) {
-                    self.access(Area::new(run[0], size, [(run.len() as u64, size as i64)].into_iter()), action);
-                }
-                true
-            }
-            _ => {
-                if self.sanitizers.bounds {
-                    self.check_indices(core, op, step, frame, region);
-                }
-                true
-            }
-        }
-    }
-
-    /// Whether every element of a box exists; reports it where bounds are checked and where it does not.
-    fn inside(&mut self, slot: u32, view: &View, offsets: &[i64], extents: &[i64], action: Action) -> bool {
-        let fits = |limits: &[u64]| {
-            extents.contains(&0)
-                || (0..view.rank).all(|axis| {
-                    let end = offsets[axis].checked_add(extents[axis]);
-                    offsets[axis] >= 0 && extents[axis] >= 0 && end.is_some_and(|end| end as u64 <= limits[axis])
-                })
-        };
-        let exists = fits(&view.limits);
-        if self.sanitizers.bounds && !(exists && fits(&view.dims)) {
-            self.report.outside(self.running, self.at, slot, view, offsets, extents, action, &self.tasks);
-            return exists;
-        }
-        // Without bounds, the step itself refuses.
-        true
-    }
-
-    /// Indices of operations between tiles.
-    fn check_indices(&mut self, core: &mut Core<'_>, op: &TileOp, step: &Step, frame: &Frame, region: [i64; 2]) {
-        let int = |at: usize| match op.args[at] {
-            Arg::Scalar(operand) => frame.int(operand),
-            _ => unreachable!("verified: a scalar"),
-        };
-        let tile = |at: usize| match op.args[at] {
-            Arg::Tile(slot) => slot,
-            _ => unreachable!("verified: a tile"),
-        };
-        let kernel = &self.program.kernels[self.running.expect("tiles are of kernels").kernel as usize];
-        let slot = |tile: u32| kernel.tiles[tile as usize];
-        // The operand with the indices among those of the step (the result is the first), their region, what they count.
-        let (operand, span, limit, subject) = match op.op {
-            OpCode::GatherCols => (2, region, int(2), tile(0)),
-            OpCode::GatherFlat => (2, region, int(2) * i64::from(slot(tile(0)).rows), tile(0)),
-            OpCode::ScatterCols => (2, [int(3), int(4)], region[1], tile(0)),
-            OpCode::ScatterRows => (2, [int(3), 1], region[0], tile(0)),
-            OpCode::ScatterFlat => {
-                let out = slot(tile(0));
-                (3, [int(3), int(4)], i64::from(out.rows) * i64::from(out.cols), tile(0))
-            }
-            _ => return,
-        };
-        let indices = self.indices(core, step, operand, span);
-        self.in_range(&indices, limit, || Subject::Tile(subject));
-    }
-
-    fn in_range(&mut self, indices: &[i64], limit: i64, subject: impl Fn() -> Subject) {
-        if let (true, Some(index)) = (self.sanitizers.bounds, indices.iter().find(|&&at| at < 0 || at >= limit)) {
-            self.report.bad_index(self.running, self.at, &subject(), *index, limit, &self.tasks);
-        }
-    }
-
-    /// The indices in a tile that is an operand of a step.
-    fn indices(&self, core: &mut Core<'_>, step: &Step, operand: usize, region: [i64; 2]) -> Vec<i64> {
-        let Step::Block(block) = step else { return Vec::new() };
-        let Some(BlockMem::Mem { mem, .. }) = block.mems.get(operand) else { return Vec::new() };
-        let Mem::Tile(tile) = &mem.mem else { return Vec::new() };
-        let first = core.lane().tiles.wrapping_add(tile.home as usize);
-        let (rows, cols) = (region[0].clamp(0, tile.rows.into()), region[1].clamp(0, tile.cols.into()));
-        let places = (0..rows).flat_map(|row| (0..cols).map(move |col| (row, col)));
-        let read = |(row, col): (i64, i64)| {
-            let at = first.wrapping_add((row * i64::from(tile.row_stride) + col * mem.dtype.size() as i64) as usize);
-            // SAFETY: the place is in the tile, which lies in live scratch memory.
-            unsafe { super::access::read_element(at, mem.dtype) as i64 }
-        };
-        places.map(read).collect()
-    }
-
-    /// Which part of the result of an operation means something.
-    fn result(&self, op: &TileOp, frame: &Frame) -> [i64; 2] {
-        let region = op.region.map(|extent| frame.int(extent));
-        let whole = |at: usize| match op.args[at] {
-            Arg::Tile(slot) => self.valid[slot as usize],
-            _ => region,
-        };
-        let cut = |valid: [i64; 2]| [region[0].min(valid[0]), region[1].min(valid[1])];
-        match op.op {
-            // Moves and elementwise work keep what there is.
-            OpCode::Move | OpCode::Cast | OpCode::Exp | OpCode::Log | OpCode::Recip | OpCode::Sqrt | OpCode::Rsqrt => {
-                cut(whole(0))
-            }
-            OpCode::Sin | OpCode::Cos | OpCode::Relu | OpCode::Neg | OpCode::Abs | OpCode::BitNot => cut(whole(0)),
-            OpCode::Add | OpCode::Sub | OpCode::Mul | OpCode::Div | OpCode::Maximum | OpCode::Minimum => cut(whole(0)),
-            // What `set_validshape` becomes, which only says how much counts: what was there before stays.
-            OpCode::Reinterpret if self.same_slots(op) => whole(0),
-            OpCode::Insert => {
-                let (base, int) = (whole(0), |at: usize| match op.args[at] {
-                    Arg::Scalar(operand) => frame.int(operand),
-                    _ => 0,
-                });
-                let end = [int(2).saturating_add(int(4)), int(3).saturating_add(int(5))];
-                // The smallest region with both: what lies between is taken for valid.
-                [base[0].max(end[0]), base[1].max(end[1])]
-            }
-            _ => region,
-        }
-    }
-
-    /// Whether the result of an operation lies like its first argument.
-    fn same_slots(&self, op: &TileOp) -> bool {
-        let tiles = self.running.map(|running| &self.program.kernels[running.kernel as usize].tiles);
-        match (tiles, op.out, op.args.first()) {
-            (Some(tiles), Some(out), Some(Arg::Tile(from))) => tiles[out as usize] == tiles[*from as usize],
-            _ => false,
-        }
-    }
-
     fn named(&self, ids: &TaskRef, frame: &Frame) -> Vec<u32> {
         let slot = &self.ids[ids.slot as usize];
         match ids.index {
@@ -363,12 +181,6 @@ impl Checker<'_> {
             *id = task;
         }
     }
-}
-
-/// What an index counts.
-pub(super) enum Subject {
-    Tensor(u32, View),
-    Tile(u32),
 }
 
 impl Host for Checker<'_> {

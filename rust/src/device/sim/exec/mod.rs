@@ -12,6 +12,7 @@ mod coverage;
 mod entry;
 mod frame;
 mod grid;
+mod inspect;
 mod interpret;
 mod pace;
 mod packed;

@@ -1,7 +1,8 @@
 //! From addresses to what an author knows: tensors by name, boxes of them, tasks by kernel and line.
 
-use super::checked::{Running, Subject};
+use super::checked::Running;
 use super::frame::View;
+use super::inspect::Subject;
 use crate::device::findings::{Access, Action, BoxOf, Finding, FindingKind, Findings, MOST_FINDINGS};
 use crate::device::sim::sanitize::area::Area;
 use crate::device::sim::sanitize::log::Touch;
@@ -233,7 +234,7 @@ impl<'a> Reporter<'a> {
         &mut self,
         running: Option<Running>,
         at: Loc,
-        subject: &Subject,
+        subject: &Subject<'_>,
         index: i64,
         limit: i64,
         tasks: &Tasks,
