@@ -127,14 +127,18 @@ impl Checker<'_> {
             OpCode::GatherCols => (1, region, int(2), tile(0)),
             OpCode::GatherFlat => (1, region, int(2) * i64::from(slot(tile(0)).rows), tile(0)),
             OpCode::ScatterCols => (2, [int(3), int(4)], region[1], tile(0)),
-            OpCode::ScatterRows => (2, [int(3), 1], region[0], tile(0)),
+            // Its indices are the first of the slot, row by row.
+            OpCode::ScatterRows => (2, [i64::MAX; 2], region[0], tile(0)),
             OpCode::ScatterFlat => {
                 let out = slot(tile(0));
                 (1, [int(3), int(4)], i64::from(out.rows) * i64::from(out.cols), tile(0))
             }
             _ => return,
         };
-        let indices = self.indices(core, step, operand, span);
+        let mut indices = self.indices(core, step, operand, span);
+        if op.op == OpCode::ScatterRows {
+            indices.truncate(int(3).max(0) as usize);
+        }
         self.in_range(&indices, limit, || Subject::Tile(subject));
     }
 
