@@ -388,6 +388,7 @@ class Worker:
         cores: int | None = None,
         schedule_seed: int | None = None,
         queue_depth: int = 64,
+        sanitize: Sequence[str] = ...,
         name: str | None = None,
     ) -> Worker:
         """Opens a device.
@@ -401,6 +402,7 @@ class Worker:
             cores: Simulated cores; one for each processor that the process may use if not given.
             schedule_seed: Independent tasks run in a random order that follows from it, for tests.
             queue_depth: Submitted launches that may be under way until `submit` waits.
+            sanitize: Names of sanitizers: `race`, `uninit`, `bounds`.
             name: What messages call it.
 
         Raises:

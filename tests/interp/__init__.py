@@ -25,6 +25,7 @@ from pypto.ir.nodes import (
     OpStmt,
     Program,
     ScopeStmt,
+    TaskStmt,
     Var,
     WhileStmt,
 )
@@ -68,6 +69,9 @@ class Interpreter(Elementwise, Movement, Gather):
 
     def _Let(self, stmt: Let) -> None:
         self.env[stmt.var] = self.get(stmt.value)
+
+    def _TaskStmt(self, stmt: TaskStmt) -> None:
+        """Tasks run in program order."""
 
     def _IfStmt(self, stmt: IfStmt) -> None:
         self.run(stmt.then if self.get(stmt.cond) else stmt.orelse)

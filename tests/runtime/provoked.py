@@ -391,6 +391,7 @@ ELSEWHERE = {
     "addresses_exhausted": "arena/address.rs: 2^63 bytes of addresses cannot be used up in a test of Python",
     "foreign_registration": "worker/tests/life.rs: a handle always goes to its own worker",
     "unsupported_by_device": "device/sim/lower: the frontend refuses what the chip lacks",
+    "sanitizer_findings": "test_sanitizers.py: needs a worker with sanitizers",
     "guard_violated": "test_guards.py",
     "interrupted": "test_processes.py: needs a signal",
     "worker_forked": "test_processes.py: needs a fork",

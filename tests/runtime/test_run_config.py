@@ -22,8 +22,8 @@ FIELDS = [
 
 def test_fields_come_in_the_contract_s_order_and_ours_after_them() -> None:
     names = [field.name for field in dataclasses.fields(RunConfig)]
-    ours = ["device_memory", "poison", "cores", "packed_weights", "schedule_seed", "strict_memory", "queue_depth"]
-    assert names == [*FIELDS, *ours]
+    own = ["device_memory", "poison", "cores", "packed_weights", "schedule_seed", "sanitize", "strict_memory"]
+    assert names == [*FIELDS, *own, "queue_depth"]
 
 
 def test_defaults() -> None:

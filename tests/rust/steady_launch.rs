@@ -90,6 +90,7 @@ fn idle(inputs: usize) -> Arc<Program> {
     params.push(tensor("out".into(), Direction::Out));
     params.push(Param { name: "n".into(), kind: ParamKind::Scalar { dtype: DType::I32, baked: false } });
     let entry = Function {
+        source: Default::default(),
         name: "idle".into(),
         at: Loc::default(),
         params: vec![],

@@ -13,10 +13,10 @@ from typing import Any, NoReturn, TypeAlias
 
 from pypto.frontend.namespace import Namespace
 from pypto.frontend.source import Source
-from pypto.frontend.values import POISON, Poison, Value
+from pypto.frontend.values import POISON, Poison, PyValue, Value, is_task_id
 from pypto.ir.diagnostics import Diagnostic, Loc
 from pypto.ir.exprs import Const, Dim, Expr, ScalarOp, ScalarVar, Symbol
-from pypto.ir.nodes import Let, Operand, OpStmt, Stmt, Var
+from pypto.ir.nodes import Let, Operand, OpStmt, Stmt, TaskRef, TaskStmt, TaskVar, Var
 from pypto.ir.types import TileType, ValueType
 from pypto.language.annotations import DynVar
 
@@ -35,7 +35,8 @@ class Frame:
     `where` says in which block a name was last assigned; `baked` names the scalar parameters whose value was fixed;
     `conditional` counts the branches and loops around the current statement; `result` is what `return` gave, `returned`
     the statement. `unsure` holds names whose value is missing on some path, with the place that may be skipped;
-    `seen` what a name last got anywhere in the function; `lanes` names that have a value in each vector lane.
+    `seen` what a name last got anywhere in the function; `lanes` names that have a value in each vector lane;
+    `tasks` where the names of task ids keep them.
     """
 
     source: Source
@@ -51,14 +52,15 @@ class Frame:
     unsure: dict[str, tuple[Value, Loc]] = field(default_factory=dict)
     seen: dict[str, Value] = field(default_factory=dict)
     lanes: set[str] = field(default_factory=set)
+    tasks: dict[str, TaskVar] = field(default_factory=dict)
 
 
 class Builder:
     """One function being built.
 
     `level` is `orchestration` or `kernel`; `pl.at` raises it to `kernel` for its body; `depth` counts the branches and
-    loops inside that. `users` counts how many names hold a variable, which decides whether the variable may be assigned
-    in place. `around` are the blocks around the current one.
+    loops inside that; `manual` says that a manual scope is open. `users` counts how many names hold a variable, which
+    decides whether the variable may be assigned in place. `around` are the blocks around the current one.
     """
 
     def __init__(self, frame: Frame, level: str, name: str, diagnostics: list[Diagnostic], chain: Chain) -> None:
@@ -73,6 +75,7 @@ class Builder:
         self.homes: dict[str, Var | ScalarVar] = {}
         self.fresh = 0
         self.depth = 0
+        self.manual = False
 
     # Places and errors.
 
@@ -93,7 +96,14 @@ class Builder:
     # Names.
 
     def bind(self, name: str, value: Value) -> None:
-        """Makes `name` mean `value` in the current frame."""
+        """Makes `name` mean `value` in the current frame. A name of a task id has a place of its own for it."""
+        if self.level == "orchestration" and is_task_id(value):
+            own = TaskRef(self.frame.tasks.setdefault(name, TaskVar(name)))
+            if value.ids != own:
+                self.emit(
+                    TaskStmt("assign", own, () if value.ids is None else (value.ids,), self.loc(self.frame.source.node))
+                )
+            value = PyValue(value.obj, own)
         names, users = self.frame.names, self.users
         for var in _variables(names.get(name)):
             users[var] -= 1

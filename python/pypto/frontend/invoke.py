@@ -17,7 +17,7 @@ from pypto.frontend.source import Source, read
 from pypto.frontend.values import ArrayValue, PyValue, Value, Window, describe, is_scalar
 from pypto.ir.diagnostics import KernelError
 from pypto.ir.exprs import Const, Expr, cast, index, of_dim
-from pypto.ir.nodes import CallStmt, Function, Var
+from pypto.ir.nodes import CallStmt, Function, Order, Var
 from pypto.ir.types import TileType
 from pypto.language.enums import FunctionType
 from pypto.language.jit import JITFunction
@@ -260,8 +260,9 @@ def _launch(reader: Reader, callee: Callee, values: list[Value], nodes: list[ast
                     returned.name,
                 )
             )
-        results.append(passed[position])
-    builder.emit(CallStmt(kernel, tuple(passed), index(1), builder.loc(node)))
+        result = passed[position]
+        results.append(result.resolve() if isinstance(result, Var) and result.untracked else result)
+    builder.emit(CallStmt(kernel, tuple(passed), index(1), builder.loc(node), Order(manual=builder.manual)))
     if not results:
         return PyValue(None)
     return results[0] if len(results) == 1 else tuple(results)

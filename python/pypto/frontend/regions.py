@@ -292,7 +292,8 @@ class Regions:
             return ScalarVar(name, left.dtype if left.dtype.bits >= right.dtype.bits else right.dtype, mutable=True)
         if not isinstance(left, Var) or not isinstance(right, Var):
             if left in (NONE, TASK_ID) and right in (NONE, TASK_ID):
-                return TASK_ID
+                kept = left if isinstance(left, PyValue) and left.ids is not None else right
+                return PyValue(TASK_ID.obj, kept.ids if isinstance(kept, PyValue) else None)
             return Ambiguous(f"{name!r} is {describe(left)} on one path and {describe(right)} on the other")
         if isinstance(left.type, TensorType):
             return Var(name, left.type, self.builder.loc(node), mutable=True)

@@ -131,7 +131,8 @@ def _create(stmt: OpStmt, text: Text) -> str:
     assert isinstance(stmt.out, Var)
     init = stmt.attrs.get("init_value")
     filled = "" if init is None else f", init_value={init!r}"
-    return f"pl.create_tensor({text(stmt.out.type.shape)}, pl.{stmt.out.type.dtype}{filled})"
+    manual = ", manual_dep=True" if stmt.attrs.get("manual_dep") else ""
+    return f"pl.create_tensor({text(stmt.out.type.shape)}, pl.{stmt.out.type.dtype}{manual}{filled})"
 
 
 def _create_tile(stmt: OpStmt, text: Text) -> str:

@@ -27,6 +27,7 @@ from pypto.runtime.log_config import current_level as log_level
 from pypto.runtime.run_config import RunConfig
 from pypto.runtime.runner import RunResult, compile_program, execute_compiled, run
 from pypto.runtime.runtime_base import Worker
+from pypto.runtime.sanitizers import SanitizerError
 from pypto.runtime.spans import TraceInvocation, TraceSpan
 from pypto.runtime.stacked_tensor import StackedDeviceTensor
 from pypto.runtime.tensor_spec import ScalarSpec, TensorSpec
@@ -51,6 +52,7 @@ __all__ = [
     "RegistrationHandle",
     "RunConfig",
     "RunResult",
+    "SanitizerError",
     "ScalarSpec",
     "StackedDeviceTensor",
     "TensorSpec",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pypto import _pypto, failures
-from pypto.runtime import settings
+from pypto.runtime import sanitizers, settings
 
 if TYPE_CHECKING:
     from pypto.ir import BackendType, DiagnosticPhase, MemoryPlanner, OptimizationStrategy
@@ -63,8 +63,8 @@ class RunConfig:
     """How to compile, open a device and launch. All fields have defaults.
 
     `ChipWorker(config=...)` reads `platform`, `device_id`, `device_memory`, `poison`, `cores`, `packed_weights`,
-    `schedule_seed` and `queue_depth`; `docs/run_config.md` says who reads which of the others. Fields are checked when
-    the object is made, not when one is assigned later.
+    `schedule_seed`, `sanitize` and `queue_depth`; `docs/run_config.md` says who reads which of the others. Fields are
+    checked when the object is made, not when one is assigned later.
 
     Attributes:
         platform: One of `PLATFORMS`.
@@ -103,6 +103,8 @@ class RunConfig:
         queue_depth: How many submitted launches of a worker may be under way; `submit` waits where there are more. None
             for 64.
         schedule_seed: Run independent tasks of a launch in a random order that follows from it, for tests of programs.
+        sanitize: Sanitizers that check each launch: `"race"`, `"uninit"`, `"bounds"`, several as an iterable or
+            separated by commas, `()` for none; None follows `PYPTO_SANITIZE`.
 
     Raises:
         TypeError: A field has the wrong type.
@@ -141,6 +143,7 @@ class RunConfig:
     cores: int | None = None
     packed_weights: bool | float = True
     schedule_seed: int | None = None
+    sanitize: str | Iterable[str] | None = None
     strict_memory: bool = False
     queue_depth: int | None = None
 
@@ -158,6 +161,7 @@ class RunConfig:
         settings.check_range("queue_depth", self.queue_depth, _QUEUE_DEPTH_MAX, "launches")
         settings.check_share("packed_weights", self.packed_weights)
         settings.check_seed("schedule_seed", self.schedule_seed)
+        self.sanitize = None if self.sanitize is None else sanitizers.parse("sanitize", self.sanitize)
         settings.check_instance("poison", self.poison, bool, "True, False")
         settings.check_instance("strict_memory", self.strict_memory, bool, "True, False")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pypto import _pypto, environment, failures
 from pypto._pypto import RegistrationHandle
-from pypto.runtime import active, open_workers, programs, settings
+from pypto.runtime import active, open_workers, programs, sanitizers, settings
 from pypto.runtime.active import Binding
 from pypto.runtime.chip_memory import ChipMemory, default_device_memory
 from pypto.runtime.run_config import RunConfig
@@ -24,6 +24,12 @@ __all__ = ["RUNTIMES", "ChipWorker", "RegistrationHandle"]
 
 RUNTIMES = ("tensormap_and_ringbuffer", "host_build_graph")
 """Kinds of runtime that a program can be built for. The simulated chip runs both in the same way."""
+
+
+def _sanitizers(config: RunConfig) -> tuple[str, ...]:
+    if config.sanitize is None:
+        return sanitizers.parse("PYPTO_SANITIZE", os.environ.get("PYPTO_SANITIZE", ""), failures.BAD_SWITCH)
+    return sanitizers.parse("sanitize", config.sanitize)
 
 
 class _Launcher(NamedTuple):
@@ -110,6 +116,7 @@ class ChipWorker(ChipMemory):
                 cores=config.cores,
                 schedule_seed=config.schedule_seed,
                 queue_depth=64 if config.queue_depth is None else config.queue_depth,
+                sanitize=_sanitizers(config),
             )
             self._finalizer = weakref.finalize(self, open_workers.close_abandoned, impl, str(binding), os.getpid())
             self._finalizer.atexit = False  # `open_workers` does it, and stops running launches

@@ -32,7 +32,7 @@ pub(super) struct Worker {
 impl Worker {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "keywords of one Python call")]
-    #[pyo3(signature = (platform, device_id = 0, *, capacity, poison = false, packed_weights = 0.5, cores = None, schedule_seed = None, queue_depth = 64, name = None))]
+    #[pyo3(signature = (platform, device_id = 0, *, capacity, poison = false, packed_weights = 0.5, cores = None, schedule_seed = None, sanitize = Vec::new(), queue_depth = 64, name = None))]
     fn new(
         py: Python<'_>,
         platform: &str,
@@ -42,10 +42,11 @@ impl Worker {
         packed_weights: f64,
         cores: Option<usize>,
         schedule_seed: Option<u64>,
+        sanitize: Vec<String>,
         queue_depth: usize,
         name: Option<String>,
     ) -> PyResult<Self> {
-        let device = platform::open(platform, device_id, cores, schedule_seed)?;
+        let device = platform::open(platform, device_id, cores, schedule_seed, &sanitize)?;
         let config = WorkerConfig { name, device, capacity, poison, packed_share: packed_weights };
         let core = detached(py, || crate::worker::Worker::open(config))?;
         Ok(Self { shared: Shared::new(core, queue_depth) })

@@ -187,6 +187,7 @@ impl Loaded {
             let target = arena.chunk_pointer(staging).wrapping_add(staged.offset as usize);
             bound.tensors[staged.tensor as usize].data = target;
             if staged.direction == Direction::Out {
+                device.memory_is_fresh(target, staged.bytes);
                 // The memory holds results of earlier launches, which must not come back in what this one leaves alone.
                 if arena.is_poisoned() {
                     arena.fill_chunk(staging, staged.offset, staged.bytes, FILL);

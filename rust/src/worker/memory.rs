@@ -40,7 +40,9 @@ impl Session<'_> {
     /// # Errors
     /// [`ArenaError::OutOfMemory`] and its neighbours; nothing is changed by them. [`WorkerError::Closed`].
     pub fn allocate(&mut self, spec: BufferSpec) -> Result<Arc<Buffer>> {
-        let buffer = self.open()?.with_reclaim(|arena| arena.allocate(spec.clone(), Contents::Unwritten))?;
+        let open = self.open()?;
+        let buffer = open.with_reclaim(|arena| arena.allocate(spec.clone(), Contents::Unwritten))?;
+        open.device.memory_is_fresh(open.arena.pointer(&buffer), buffer.bytes());
         self.note_live_bytes();
         Ok(buffer)
     }
@@ -69,9 +71,11 @@ impl Session<'_> {
     /// # Errors
     /// As for [`Session::allocate`].
     pub fn malloc(&mut self, bytes: u64, site: Option<Site>) -> Result<DeviceAddr> {
-        let addr = self.open()?.with_reclaim(|arena| arena.allocate_raw(bytes, site.clone()))?.addr();
+        let open = self.open()?;
+        let buffer = open.with_reclaim(|arena| arena.allocate_raw(bytes, site.clone()))?;
+        open.device.memory_is_fresh(open.arena.pointer(&buffer), bytes);
         self.note_live_bytes();
-        Ok(addr)
+        Ok(buffer.addr())
     }
 
     /// Frees the allocation whose base is `addr`.

@@ -178,4 +178,4 @@ class _Outliner:
         kernel = Function(scope.name, FunctionType.InCore, params, [*before, *scope.body, *after], [], loc)
         self.kernels.append(kernel)
         blocks = index(1) if scope.blocks is None else scope.blocks
-        return [CallStmt(kernel, tuple(param.var for param in params), blocks, loc), *back]
+        return [CallStmt(kernel, tuple(param.var for param in params), blocks, loc, scope.order), *back]

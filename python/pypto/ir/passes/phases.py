@@ -19,9 +19,12 @@ from pypto.ir.nodes import (
     Function,
     IfStmt,
     OpStmt,
+    Order,
     Param,
     Program,
     Stmt,
+    TaskRef,
+    TaskVar,
     Var,
     WhileStmt,
     walk,
@@ -205,8 +208,16 @@ class _Splitter:
             extents = tuple(of_dim(dim) for dim in shape)
             result.append(OpStmt("create_tensor", row, (extents,), stmt.loc, {"init_value": None}))
             rows.append(row)
+        order = stmt.order
         for phase in self.phases:
-            result.append(CallStmt(phase, (*stmt.args, *rows), stmt.blocks, stmt.loc))
+            # Each phase waits for all blocks of the one before; whoever waits for the kernel waits for the last.
+            last = phase is self.phases[-1]
+            out = order.out if last else TaskRef(TaskVar(phase.name))
+            here = Order(out, order.deps, order.manual, order.no_dep)
+            result.append(CallStmt(phase, (*stmt.args, *rows), stmt.blocks, stmt.loc, here))
+            if not last:
+                assert out is not None
+                order = Order(order.out, (out,), True, order.no_dep)
         return result
 
 

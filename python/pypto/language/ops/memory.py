@@ -168,8 +168,8 @@ row(
 row("dim", "The extent along an axis.", rule="dim", pl="tensor, axis", tensor="tensor, axis")
 row(
     "no_dep",
-    "Identity; takes the tensor out of dependency tracking, which is a hint.",
-    rule="identity",
+    "Identity; no task waits for another because of this argument.",
+    rule="no_dep",
     pl="tensor",
     tensor="tensor",
 )

@@ -8,8 +8,8 @@ mod tile;
 
 use super::signature::ScalarRule;
 use super::{
-    Dim, FnParam, Function, LaunchArg, Loc, Operand, ParamKind, Place, Program, ScalarOp, ScalarType, Stmt, StmtKind,
-    TileSlot, ViewKind,
+    Dim, FnParam, Function, LaunchArg, Loc, Operand, OrderRule, ParamKind, Place, Program, ScalarOp, ScalarType, Stmt,
+    StmtKind, TaskRef, TileSlot, ViewKind,
 };
 use crate::dtype::DType;
 use crate::error::ErrorKind;
@@ -279,6 +279,27 @@ impl<'a> Checker<'a> {
                 rule!(self.loops > 0, at, "break or continue outside a loop");
                 Ok(())
             }
+            StmtKind::Order { scalars, rule } => {
+                rule!(self.entry, at, "the order of tasks is declared by the entry only");
+                let plain = |stmt: &Stmt| matches!(stmt.kind, StmtKind::Scalar { .. });
+                rule!(scalars.iter().all(plain), at, "a declaration of order computes more than scalars");
+                self.block(scalars)?;
+                self.order(at, rule)
+            }
+        }
+    }
+
+    fn order(&self, at: Loc, rule: &OrderRule) -> Check {
+        let known = |ids: &TaskRef| {
+            let declared = &self.function.source.tasks;
+            rule!((ids.slot as usize) < declared.len(), at, "no slot {} of task ids", ids.slot);
+            ids.index.map_or(Ok(()), |index| self.operand(at, index, ScalarType::Int))
+        };
+        match rule {
+            OrderRule::Assign { dst, src } => [Some(dst), src.as_ref()].into_iter().flatten().try_for_each(known),
+            OrderRule::Dummy { dst, deps } => deps.iter().chain([dst]).try_for_each(known),
+            OrderRule::Next { dst, deps, manual: _, no_dep: _ } => deps.iter().chain(dst).try_for_each(known),
+            OrderRule::Untracked { tensor } => self.tensor(at, *tensor).map(drop),
         }
     }
 

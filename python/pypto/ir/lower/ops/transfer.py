@@ -22,7 +22,7 @@ def _load(to: FunctionLowering, stmt: OpStmt) -> None:
 def _load_transposed(to: FunctionLowering, stmt: OpStmt) -> None:
     base, loc = tile(stmt, 0), stmt.loc
     a, b = stmt.attrs["keep"]
-    view = to.new_tensor(base.type.dtype, len(base.type.shape))
+    view = to.new_tensor(base.type.dtype, len(base.type.shape), base.name)
     to.emit({"View": {"dst": view, "src": to.tensor(base), "kind": {"Transpose": {"a": a, "b": b}}}}, loc)
     args: list[Any] = [{"Tensor": view}]
     for numbers in stmt.args[1:]:
@@ -46,6 +46,8 @@ def _create_tensor(to: FunctionLowering, stmt: OpStmt) -> None:
         {"Create": {"dst": to.tensor(out(stmt)), "dims": dims, "fill": None if fill is None else float(fill)}},
         stmt.loc,
     )
+    if stmt.attrs.get("manual_dep"):
+        to.order(lambda: {"Untracked": {"tensor": to.tensor(out(stmt))}}, stmt.loc)
 
 
 def view(to: FunctionLowering, stmt: OpStmt, kind: dict[str, Any]) -> None:

@@ -44,6 +44,7 @@ fn f32_tensor() -> TensorSlot {
 /// A kernel over `tensors` matrices with the given tiles and body; it has two integer scalars that are no parameters.
 pub(super) fn kernel(tensors: u32, tiles: &[(u32, u32)], body: Vec<Stmt>) -> Function {
     Function {
+        source: Default::default(),
         name: "kernel".into(),
         at: Loc(0, 1, 0),
         params: (0..tensors).map(|slot| FnParam::Tensor { slot, direction: Direction::InOut }).collect(),
@@ -63,6 +64,7 @@ pub(super) fn program(shapes: &[(u64, u64)], extra: usize, entry: Vec<Stmt>, ker
     };
     let params = shapes.iter().map(|shape| Param { name: "x".into(), kind: param(shape) }).collect();
     let entry = Function {
+        source: Default::default(),
         name: "entry".into(),
         at: Loc(0, 1, 0),
         params: (0..shapes.len() as u32).map(|slot| FnParam::Tensor { slot, direction: Direction::InOut }).collect(),
