@@ -15,7 +15,7 @@ from pypto.frontend.namespace import Namespace
 from pypto.frontend.source import Source
 from pypto.frontend.values import POISON, Poison, Value
 from pypto.ir.diagnostics import Diagnostic, Loc
-from pypto.ir.exprs import Const, Dim, Expr, ScalarOp, ScalarVar, Symbol
+from pypto.ir.exprs import Const, Dim, Expr, ScalarVar, Symbol, depends_on_mutable
 from pypto.ir.nodes import Let, Operand, OpStmt, Stmt, Var
 from pypto.ir.types import TileType, ValueType
 from pypto.language.annotations import DynVar
@@ -56,9 +56,8 @@ class Frame:
 class Builder:
     """One function being built.
 
-    `level` is `orchestration` or `kernel`; `pl.at` raises it to `kernel` for its body; `depth` counts the branches and
-    loops inside that. `users` counts how many
-    names hold a variable, which decides whether the variable may be assigned in place.
+    `level` is `orchestration` or `kernel`; `pl.at` raises it to `kernel` for its body. `users` counts how many names
+    hold a variable, which decides whether the variable may be assigned in place.
     """
 
     def __init__(self, frame: Frame, level: str, name: str, diagnostics: list[Diagnostic], chain: Chain) -> None:
@@ -71,7 +70,6 @@ class Builder:
         self.users: dict[Var, int] = {}
         self.homes: dict[str, Var | ScalarVar] = {}
         self.fresh = 0
-        self.depth = 0
 
     # Places and errors.
 
@@ -201,13 +199,6 @@ def _variables(value: Value | None) -> Iterator[Var]:
             yield from _variables(item)
 
 
-def depends_on_mutable(expr: Expr) -> bool:
-    """Whether evaluating `expr` later could give another value."""
-    if isinstance(expr, ScalarVar):
-        return expr.mutable
-    return isinstance(expr, ScalarOp) and any(depends_on_mutable(arg) for arg in expr.args)
-
-
 def usable(builder: Builder, value: Value) -> Value:
     """`value`, or leaves the statement silently where an earlier mistake already explains it."""
     if isinstance(value, Poison):
@@ -215,4 +206,4 @@ def usable(builder: Builder, value: Value) -> Value:
     return value
 
 
-__all__ = ["POISON", "Builder", "Frame", "Refused", "depends_on_mutable", "usable"]
+__all__ = ["POISON", "Builder", "Frame", "Refused", "usable"]

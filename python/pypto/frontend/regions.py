@@ -116,13 +116,11 @@ class Regions:
         outer, self.builder.homes = self.builder.homes, homes
         self.carriers.append(carrier)
         self.builder.frame.conditional += 1
-        self.builder.depth += 1
         frame = self.builder.frame
         try:
             yield
         finally:
             frame.conditional -= 1
-            self.builder.depth -= 1
             self.carriers.pop()
             self.builder.homes = outer
 
