@@ -31,7 +31,7 @@ def program_of(kernel: Any, *args: Any, runtime: bool = False) -> Program:
 
 def verified(program: Program) -> dict[str, Any]:
     """The core program, accepted by the verifier."""
-    core = lower(program)
+    core = lower(split_phases(outline(program)))
     _pypto.Program(core)
     return core
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,6 +20,10 @@ class Loc(NamedTuple):
     line: int
     col: int
     end: int = 0
+
+
+class OnChipMemoryWarning(UserWarning):
+    """A kernel keeps more on chip at once than the real chip has room for. The simulated chip runs it all the same."""
 
 
 NOWHERE = Loc("", 0, 0)
@@ -49,6 +54,16 @@ class Diagnostic:
         for name, loc in reversed(self.chain):
             lines.append(f"  in {name}, called at {loc.file}:{loc.line}:{loc.col + 1}")
         return "\n".join(lines)
+
+
+_WARNED: dict[str, object] = {}
+"""Which warnings were given, as `warnings` keeps it for each module: the same text at the same place comes once."""
+
+
+def warn_of(diagnostic: Diagnostic, category: type[Warning]) -> None:
+    """Warns of something at its place in the source, which `warnings` shows by itself."""
+    text = f"{diagnostic.message}\n  help: {diagnostic.hint}"
+    warnings.warn_explicit(text, category, diagnostic.loc.file, diagnostic.loc.line, registry=_WARNED)
 
 
 class KernelError(Error):
