@@ -29,7 +29,7 @@ KNOWN = {
             s = s + i""",
     "later rounds are told apart by not and or": """
     for i in pl.range(2, 5):
-        if not (i != 2 or i == 7):
+        if not (i != 2 or i > 2):
             s = n
         else:
             s = s + i""",

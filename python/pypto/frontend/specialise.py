@@ -19,7 +19,7 @@ from pypto.ir.nodes import Program, Var
 from pypto.ir.passes import wrap_kernel_entry
 from pypto.ir.types import TensorType
 from pypto.language.annotations import RUNTIME, DynVar
-from pypto.language.dtypes import BOOL, FP32, INDEX, DataType
+from pypto.language.dtypes import BOOL, FP32, INDEX, TASK_ID, DataType
 from pypto.language.enums import FunctionType
 from pypto.language.jit import JITFunction
 
@@ -113,8 +113,9 @@ def _argument(plan: Plan, spec: ParamSpec, value: Any, baked: dict[str, Const]) 
     where = f"{plan}: parameter {spec.name!r}"
     if spec.kind == "tensor" or (spec.kind == "any" and hasattr(value, "shape")):
         return _tensor(where, spec, value)
-    if spec.kind == "array":
-        raise TypeError(f"{where} is a pl.Array: only @pl.jit.inline functions take arrays")
+    if spec.kind == "array" or spec.dtype is TASK_ID:
+        what = "a task id" if spec.kind == "scalar" else "a pl.Array"
+        raise TypeError(f"{where} is {what}: only functions that others call take one; pass a tensor or a number")
     if spec.kind == "any" and value is ABSENT:
         raise TypeError(f"{where} has no annotation and no argument; write pl.Tensor or pl.Scalar[dtype]")
     if value is RUNTIME:

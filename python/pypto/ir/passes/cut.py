@@ -128,9 +128,7 @@ class Cutter:
                 close()
                 counter = ScalarVar(f"{stmt.var.name}_round", INDEX)
                 here = binary("add", start, binary("mul", counter, step, INDEX), INDEX)
-                inner = self.cut(
-                    stmt.body, self._inside(loops), (*counters, counter), (Let(stmt.var, here, stmt.loc),)
-                )
+                inner = self.cut(stmt.body, self._inside(loops), (*counters, counter), (Let(stmt.var, here, stmt.loc),))
                 nodes.append(Counted(counter, count, inner, stmt.loc))
             elif isinstance(stmt, WhileStmt):
                 close()
@@ -191,13 +189,9 @@ def with_fixed_views(body: list[Stmt]) -> list[Stmt]:
             inner = with_fixed_views(stmt.body)
             result.append(ForStmt(stmt.var, stmt.start, stmt.stop, stmt.step, stmt.kind, inner, stmt.loc))
         elif isinstance(stmt, WhileStmt):
-            result.append(
-                WhileStmt(with_fixed_views(stmt.head), stmt.cond, with_fixed_views(stmt.body), stmt.loc)
-            )
+            result.append(WhileStmt(with_fixed_views(stmt.head), stmt.cond, with_fixed_views(stmt.body), stmt.loc))
         elif isinstance(stmt, IfStmt):
-            result.append(
-                IfStmt(stmt.cond, with_fixed_views(stmt.then), with_fixed_views(stmt.orelse), stmt.loc)
-            )
+            result.append(IfStmt(stmt.cond, with_fixed_views(stmt.then), with_fixed_views(stmt.orelse), stmt.loc))
         else:
             result.append(stmt)
     return result
@@ -209,4 +203,3 @@ def _fixed(arg: Operand | int, stmt: OpStmt, before: list[Stmt]) -> Operand:
     if isinstance(arg, (ScalarVar, ScalarOp)) and depends_on_mutable(arg):
         return _kept(arg, "at", stmt.loc, before)
     return arg  # type: ignore[return-value]  # extents in a tuple may be ints
-
