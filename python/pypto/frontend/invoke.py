@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pypto.frontend import signature, views
@@ -104,13 +104,15 @@ def call_function(reader: Reader, obj: Any, node: ast.Call) -> Value:
         specs = signature.specs_of(source, namespace, skip_self=methods is not None)
         axes = signature.dynamic_axes(source, namespace, specs)
     except KernelError as error:
-        builder.diagnostics.extend(error.diagnostics)
-        builder.fail(
-            "type",
-            f"{decl.__name__!r} cannot be called: its definition was refused",
-            node,
-            "correct the definition first; its own mistakes are reported with it",
-        )
+        # Its own mistakes explain all: they are reported once, with the way to the first call.
+        known = {(diagnostic.message, diagnostic.loc) for diagnostic in builder.diagnostics}
+        chain = (*builder.chain, (decl.__name__, builder.loc(node)))
+        builder.diagnostics += [
+            replace(diagnostic, chain=chain)
+            for diagnostic in error.diagnostics
+            if (diagnostic.message, diagnostic.loc) not in known
+        ]
+        raise Refused from None
     callee = Callee(decl.__name__, source, namespace, methods, specs, axes)
     if isinstance(decl, JITFunction) and decl.kind == "inline":
         _warn_of_directions(decl, source, specs)
