@@ -2,7 +2,7 @@
 
 The IR as the frontend made it and the IR after outlining run in the interpreter, and text that the printer wrote must
 parse back to a program that computes the same. The core program must satisfy the Rust verifier, and the simulated chip
-must compute what the interpreter does.
+must compute what the interpreter does. What the printer writes of the frontend's IR is that IR exactly.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 import interp
 import numpy as np
+from structure import structure
 
 import pypto.language as pl
 from pypto import _pypto, ir
@@ -42,6 +43,7 @@ def run(kernel: Any, *args: Any, device: bool = True, runtime: bool = False) -> 
     `device=False` leaves the simulated chip out; `runtime` keeps scalars parameters instead of fixing them.
     """
     program = program_of(kernel, *args, runtime=runtime)
+    check_round_trip(program)
     verify(program)
     verify(outline(program))
     verify(split_phases(outline(program)))
@@ -59,6 +61,14 @@ def run(kernel: Any, *args: Any, device: bool = True, runtime: bool = False) -> 
     if device:
         check_device(program, args, results[0])
     return results[0]
+
+
+def check_round_trip(program: Program) -> None:
+    """What the printer writes of a program reads back as the same program, which prints the same."""
+    text = program.as_python()
+    again = pl.parse_program(text)
+    assert structure(again) == structure(program), text
+    assert again.as_python() == text
 
 
 @functools.cache

@@ -302,5 +302,5 @@ def test_an_array_must_be_the_one_that_the_kernel_declares() -> None:
         ),
         ("task(): 'tids' is an array, got a INDEX scalar", "make one: pl.array.create(n, dtype)"),
     ]
-    with pytest.raises(TypeError, match="'tids' is a pl.Array: only functions that others call take one"):
+    with pytest.raises(TypeError, match=r"'tids' is a pl\.Array: only functions that others call take one"):
         task.lower(f32(4, 8), 3)

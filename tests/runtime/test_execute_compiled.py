@@ -35,7 +35,7 @@ def bits(value: float, dtype: torch.dtype) -> ctypes.c_uint16:
 
 @pytest.fixture
 def directory(tmp_path):
-    runtime = {name: pl.RUNTIME for name in ("half", "brain", "single", "count")}
+    runtime = dict.fromkeys(("half", "brain", "single", "count"), pl.RUNTIME)
     ir.compile(scaled.lower(**runtime), tmp_path, platform="a2a3sim")
     return tmp_path
 

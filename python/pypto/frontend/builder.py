@@ -57,7 +57,8 @@ class Builder:
     """One function being built.
 
     `level` is `orchestration` or `kernel`; `pl.at` raises it to `kernel` for its body. `users` counts how many names
-    hold a variable, which decides whether the variable may be assigned in place.
+    hold a variable, which decides whether the variable may be assigned in place. `explicit` text has every statement
+    already (`explicit.py`).
     """
 
     def __init__(self, frame: Frame, level: str, name: str, diagnostics: list[Diagnostic], chain: Chain) -> None:
@@ -70,6 +71,7 @@ class Builder:
         self.users: dict[Var, int] = {}
         self.homes: dict[str, Var | ScalarVar] = {}
         self.fresh = 0
+        self.explicit = False
 
     # Places and errors.
 
@@ -159,7 +161,11 @@ class Builder:
     ) -> Var:
         """Emits an operation; the result is a new variable of `type` (for `None` the result is not to be used)."""
         loc = node if isinstance(node, Loc) else self.loc(node)
-        if isinstance(type, TileType) and any(isinstance(part, ScalarVar) and part.mutable for part in type.valid):
+        if (
+            not self.explicit
+            and isinstance(type, TileType)
+            and any(isinstance(part, ScalarVar) and part.mutable for part in type.valid)
+        ):
             # An operand carries its validity in variables that change with it; the result keeps its own.
             valid = tuple(part if isinstance(part, int) else self.let(part, loc, "n") for part in type.valid)
             type = replace(type, valid=valid)  # type: ignore[arg-type]  # a runtime extent is no constant

@@ -7,6 +7,7 @@ from typing import Any
 
 from pypto.frontend.annotations import ParamSpec
 from pypto.frontend.builder import Builder, Chain, Frame, Refused
+from pypto.frontend.explicit import Explicit, is_explicit
 from pypto.frontend.library import Library
 from pypto.frontend.namespace import Namespace
 from pypto.frontend.reader import Reader
@@ -40,6 +41,8 @@ def build(
     level = "kernel" if kind.is_kernel else "orchestration"
     builder = Builder(frame, level, name, library.diagnostics, chain)
     reader = Reader(builder, library)
+    if is_explicit(source.node):
+        reader.statements = Explicit(reader, source.node)
     given = [_param(builder, spec, type, baked) for spec, type in zip(specs, signature.types, strict=True)]
     params = [param for param in given if param is not None]
     loc = source.loc(source.node)

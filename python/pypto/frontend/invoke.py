@@ -16,7 +16,7 @@ from pypto.frontend.opaque import computes
 from pypto.frontend.source import Source, read
 from pypto.frontend.values import NONE, TASK_ID, ArrayValue, PyValue, Value, Window, describe, is_scalar
 from pypto.ir.diagnostics import KernelError
-from pypto.ir.exprs import Const, Expr, cast, index, of_dim
+from pypto.ir.exprs import Const, cast, index, of_dim
 from pypto.ir.nodes import CallStmt, Function, Var
 from pypto.ir.types import TileType
 from pypto.language.dtypes import TASK_ID as TASK_ID_TYPE

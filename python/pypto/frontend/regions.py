@@ -201,7 +201,7 @@ class Regions:
         return None if value is not None and value is unsure else value
 
     def _may_be_skipped(self, name: str, node: ast.stmt) -> None:
-        """Device memory and scalars must be known wherever they are used; a tile is undefined where nothing wrote it."""
+        """Device memory and scalars must be known wherever they are used; a tile that nothing wrote is undefined."""
         value = self.builder.frame.names.get(name)
         if is_scalar(value) or (isinstance(value, Var) and value.is_tensor):
             self.builder.frame.unsure[name] = value, self.builder.loc(node)
@@ -325,7 +325,7 @@ class Regions:
             # A tile that nothing wrote is undefined; a scalar would be a number that nobody gave it.
             missed = self._rounds_of(state.node, name).missed if is_scalar(sample) else []
             tile = isinstance(sample, Var) and not sample.is_tensor
-            if name not in needs.late and not missed and (is_scalar(sample) or tile):
+            if sample is not None and name not in needs.late and not missed and (is_scalar(sample) or tile):
                 found.late[name] = sample
             else:
                 hint = "give it a value before the loop"

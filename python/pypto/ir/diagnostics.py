@@ -56,7 +56,7 @@ class Diagnostic:
         return "\n".join(lines)
 
 
-_WARNED: dict[str, object] = {}
+_WARNED: dict[str | tuple[str, type[Warning], int], int] = {}
 """Which warnings were given, as `warnings` keeps it for each module: the same text at the same place comes once."""
 
 

@@ -32,8 +32,9 @@ from pypto.language.dtypes import INDEX
 
 @dataclass(slots=True, eq=False)
 class Piece:
-    """Statements that every block runs before any block goes on. `loops` are the cut loops around it, outermost first,
-    `counters` the numbers of the rounds of those that count.
+    """Statements that every block runs before any block goes on.
+
+    `loops` are the cut loops around it, outermost first, `counters` the numbers of the rounds of those that count.
     """
 
     body: list[Stmt]

@@ -30,7 +30,7 @@ from pypto.ir.nodes import (
     walk,
 )
 from pypto.ir.passes.cells import cell_dtype, put, take
-from pypto.ir.passes.cut import Chosen, Counted, Cutter, Node, Piece, Repeated, is_barrier, with_fixed_views
+from pypto.ir.passes.cut import Counted, Cutter, Node, Piece, Repeated, is_barrier, with_fixed_views
 from pypto.ir.passes.names import unused
 from pypto.ir.passes.survey import Unit, survey
 from pypto.ir.types import TensorType
