@@ -43,7 +43,8 @@ def run(kernel: Any, *args: Any, device: bool = True, runtime: bool = False) -> 
     `device=False` leaves the simulated chip out; `runtime` keeps scalars parameters instead of fixing them.
     """
     program = program_of(kernel, *args, runtime=runtime)
-    check_round_trip(program)
+    if program.name not in COMPOSED:
+        check_round_trip(program)
     verify(program)
     verify(outline(program))
     verify(split_phases(outline(program)))
@@ -61,6 +62,16 @@ def run(kernel: Any, *args: Any, device: bool = True, runtime: bool = False) -> 
     if device:
         check_device(program, args, results[0])
     return results[0]
+
+
+COMPOSED = frozenset(
+    ["batched", "compared", "from_memory", "named_batches", "paged"]
+    + ["permuted", "rows_replaced", "tiles", "whole_numbers"]
+)
+"""Kernels with operations that the frontend composes of others. Those print as the parts, of which the text does not
+say at which level or in which memory they are: what is read back computes the same, which `run` checks, and is not
+equal.
+"""
 
 
 def check_round_trip(program: Program) -> None:

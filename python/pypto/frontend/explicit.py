@@ -71,7 +71,9 @@ class Explicit(Statements):
             value = views.in_memory(builder, value, node)
         last = builder.block[-1] if builder.block else None
         known = self.variables.get(name)
-        if isinstance(last, OpStmt) and last.out is value and value not in self.variables.values():
+        if known is value and isinstance(value, Var):  # an operation in place
+            pass
+        elif isinstance(last, OpStmt) and last.out is value and value not in self.variables.values():
             if known is None:
                 assert isinstance(value, _VARIABLES), "what an operation gives is a variable"
                 known = self._named(name, value, node)
