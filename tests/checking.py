@@ -65,8 +65,17 @@ def run(kernel: Any, *args: Any, device: bool = True, runtime: bool = False) -> 
 
 
 COMPOSED = frozenset(
-    ["batched", "compared", "from_memory", "named_batches", "paged"]
-    + ["permuted", "rows_replaced", "tiles", "whole_numbers"]
+    (
+        "batched",
+        "compared",
+        "from_memory",
+        "named_batches",
+        "paged",
+        "permuted",
+        "rows_replaced",
+        "tiles",
+        "whole_numbers",
+    )
 )
 """Kernels with operations that the frontend composes of others. Those print as the parts, of which the text does not
 say at which level or in which memory they are: what is read back computes the same, which `run` checks, and is not

@@ -178,7 +178,7 @@ class Builder:
         from pypto.ir.exprs import to_dim
 
         dim = to_dim(value)
-        if isinstance(dim, int):
+        if isinstance(dim, int) or self.explicit:  # explicit text gives it a name, and the type of the result
             return dim
         return self.let(dim, node, "n")  # type: ignore[return-value]  # not constant
 
