@@ -165,7 +165,7 @@ def _spec(argument: ast.arg, annotation: Any) -> ParamSpec:
     if annotation is None:
         return ParamSpec(name, "any", direction, declared, None, None, argument)
     if isinstance(annotation, ArrayAnnotation):
-        return ParamSpec(name, "array", direction, declared, None, annotation.dtype, argument)
+        return ParamSpec(name, "array", direction, declared, (annotation.extent,), annotation.dtype, argument)
     raise Unreadable(f"{annotation!r} is not a type of the language")
 
 

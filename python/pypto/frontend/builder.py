@@ -15,7 +15,7 @@ from pypto.frontend.namespace import Namespace
 from pypto.frontend.source import Source
 from pypto.frontend.values import POISON, Poison, PyValue, Value, is_task_id
 from pypto.ir.diagnostics import Diagnostic, Loc
-from pypto.ir.exprs import Const, Dim, Expr, ScalarOp, ScalarVar, Symbol
+from pypto.ir.exprs import Const, Dim, Expr, ScalarVar, Symbol, depends_on_mutable
 from pypto.ir.nodes import Let, Operand, OpStmt, Stmt, TaskRef, TaskStmt, TaskVar, Var
 from pypto.ir.types import TileType, ValueType
 from pypto.language.annotations import DynVar
@@ -58,9 +58,9 @@ class Frame:
 class Builder:
     """One function being built.
 
-    `level` is `orchestration` or `kernel`; `pl.at` raises it to `kernel` for its body; `depth` counts the branches and
-    loops inside that; `manual` says that a manual scope is open. `users` counts how many names hold a variable, which
-    decides whether the variable may be assigned in place. `around` are the blocks around the current one.
+    `level` is `orchestration` or `kernel`; `pl.at` raises it to `kernel` for its body; `manual` says that a manual
+    scope is open. `users` counts how many names hold a variable, which decides whether it may be assigned in place.
+    `around` are the blocks around the current one. `explicit` text has every statement already (`explicit.py`).
     """
 
     def __init__(self, frame: Frame, level: str, name: str, diagnostics: list[Diagnostic], chain: Chain) -> None:
@@ -74,8 +74,8 @@ class Builder:
         self.users: dict[Var, int] = {}
         self.homes: dict[str, Var | ScalarVar] = {}
         self.fresh = 0
-        self.depth = 0
         self.manual = False
+        self.explicit = False
 
     # Places and errors.
 
@@ -178,7 +178,11 @@ class Builder:
     ) -> Var:
         """Emits an operation; the result is a new variable of `type` (for `None` the result is not to be used)."""
         loc = node if isinstance(node, Loc) else self.loc(node)
-        if isinstance(type, TileType) and any(isinstance(part, ScalarVar) and part.mutable for part in type.valid):
+        if (
+            not self.explicit
+            and isinstance(type, TileType)
+            and any(isinstance(part, ScalarVar) and part.mutable for part in type.valid)
+        ):
             # An operand carries its validity in variables that change with it; the result keeps its own.
             valid = tuple(part if isinstance(part, int) else self.let(part, loc, "n") for part in type.valid)
             type = replace(type, valid=valid)  # type: ignore[arg-type]  # a runtime extent is no constant
@@ -191,7 +195,7 @@ class Builder:
         from pypto.ir.exprs import to_dim
 
         dim = to_dim(value)
-        if isinstance(dim, int):
+        if isinstance(dim, int) or self.explicit:  # explicit text gives it a name, and the type of the result
             return dim
         return self.let(dim, node, "n")  # type: ignore[return-value]  # not constant
 
@@ -218,13 +222,6 @@ def _variables(value: Value | None) -> Iterator[Var]:
             yield from _variables(item)
 
 
-def depends_on_mutable(expr: Expr) -> bool:
-    """Whether evaluating `expr` later could give another value."""
-    if isinstance(expr, ScalarVar):
-        return expr.mutable
-    return isinstance(expr, ScalarOp) and any(depends_on_mutable(arg) for arg in expr.args)
-
-
 def usable(builder: Builder, value: Value) -> Value:
     """`value`, or leaves the statement silently where an earlier mistake already explains it."""
     if isinstance(value, Poison):
@@ -232,4 +229,4 @@ def usable(builder: Builder, value: Value) -> Value:
     return value
 
 
-__all__ = ["POISON", "Builder", "Frame", "Refused", "depends_on_mutable", "usable"]
+__all__ = ["POISON", "Builder", "Frame", "Refused", "usable"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pypto.frontend import signature, views
@@ -14,11 +14,12 @@ from pypto.frontend.library import MAX_CALL_DEPTH
 from pypto.frontend.namespace import Namespace
 from pypto.frontend.opaque import computes
 from pypto.frontend.source import Source, read
-from pypto.frontend.values import ArrayValue, PyValue, Value, Window, describe, is_scalar
+from pypto.frontend.values import NONE, TASK_ID, ArrayValue, PyValue, Value, Window, describe, is_scalar
 from pypto.ir.diagnostics import KernelError
-from pypto.ir.exprs import Const, Expr, cast, index, of_dim
+from pypto.ir.exprs import Const, cast, index, of_dim
 from pypto.ir.nodes import CallStmt, Function, Order, Var
 from pypto.ir.types import TileType
+from pypto.language.dtypes import TASK_ID as TASK_ID_TYPE
 from pypto.language.enums import FunctionType
 from pypto.language.jit import JITFunction
 from pypto.language.program import FunctionDecl, InlineFunction
@@ -103,13 +104,15 @@ def call_function(reader: Reader, obj: Any, node: ast.Call) -> Value:
         specs = signature.specs_of(source, namespace, skip_self=methods is not None)
         axes = signature.dynamic_axes(source, namespace, specs)
     except KernelError as error:
-        builder.diagnostics.extend(error.diagnostics)
-        builder.fail(
-            "type",
-            f"{decl.__name__!r} cannot be called: its definition was refused",
-            node,
-            "correct the definition first; its own mistakes are reported with it",
-        )
+        # Its own mistakes explain all: they are reported once, with the way to the first call.
+        known = {(diagnostic.message, diagnostic.loc) for diagnostic in builder.diagnostics}
+        chain = (*builder.chain, (decl.__name__, builder.loc(node)))
+        builder.diagnostics += [
+            replace(diagnostic, chain=chain)
+            for diagnostic in error.diagnostics
+            if (diagnostic.message, diagnostic.loc) not in known
+        ]
+        raise Refused from None
     callee = Callee(decl.__name__, source, namespace, methods, specs, axes)
     if isinstance(decl, JITFunction) and decl.kind == "inline":
         _warn_of_directions(decl, source, specs)
@@ -215,7 +218,7 @@ def _launch(reader: Reader, callee: Callee, values: list[Value], nodes: list[ast
     from pypto.frontend.functions import build
 
     builder = reader.builder
-    arguments: list[Var | Expr] = []
+    arguments: list[signature.Argument] = []
     baked: dict[str, Const] = {}
     for spec, value, argument in zip(callee.specs, values, nodes, strict=True):
         arguments.append(_argument(reader, callee.name, spec, value, argument))
@@ -243,26 +246,29 @@ def _launch(reader: Reader, callee: Callee, values: list[Value], nodes: list[ast
     if found is None:
         raise Refused  # its own mistakes are reported; what this call would give is unknown
     kernel = found
-    passed = list(arguments)
+    # Task ids order tasks and are no parameters: neither is an array of them.
+    given = [argument for argument in arguments if not _orders(argument)]
+    passed = [argument.var if isinstance(argument, ArrayValue) else argument for argument in given]
     results: list[Value] = []
     for returned in kernel.returns:
         position = next((i for i, param in enumerate(kernel.params) if param.var is returned.resolve()), None)
         assert position is not None, "every result of a kernel is one of its parameters"
         if position >= len(passed):
             shape = returned.tensor.shape
-            passed.append(
-                builder.op(
-                    "create_tensor",
-                    returned.type,
-                    (tuple(of_dim(dim) for dim in shape),),
-                    node,
-                    {"init_value": None},
-                    returned.name,
-                )
+            made = builder.op(
+                "create_tensor",
+                returned.type,
+                (tuple(of_dim(dim) for dim in shape),),
+                node,
+                {"init_value": None},
+                returned.name,
             )
-        result = passed[position]
+            passed.append(made)
+            given.append(made)
+        result = given[position]
         results.append(result.resolve() if isinstance(result, Var) and result.untracked else result)
-    builder.emit(CallStmt(kernel, tuple(passed), index(1), builder.loc(node), Order(manual=builder.manual)))
+    order = Order(manual=builder.manual)
+    builder.emit(CallStmt(kernel, tuple(passed), index(1), builder.loc(node), order))  # type: ignore[arg-type]  # see `given`
     if not results:
         return PyValue(None)
     return results[0] if len(results) == 1 else tuple(results)
@@ -273,15 +279,31 @@ def _is_baked(frame: Frame, argument: ast.expr) -> bool:
     return isinstance(argument, ast.Name) and argument.id in frame.baked
 
 
-def _argument(reader: Reader, name: str, spec: ParamSpec, value: Value, node: ast.expr) -> Var | Expr:
+def _orders(argument: signature.Argument) -> bool:
+    return isinstance(argument, PyValue) or (isinstance(argument, ArrayValue) and argument.var is None)
+
+
+def _argument(reader: Reader, name: str, spec: ParamSpec, value: Value, node: ast.expr) -> signature.Argument:
     builder = reader.builder
-    if spec.kind == "array" or isinstance(value, ArrayValue):
-        builder.fail(
-            "unsupported",
-            f"{name}(): {spec.name!r} is an array, and a kernel is a task of its own",
-            node,
-            "pass its elements, or pass the array to a @pl.jit.inline function",
-        )
+    if spec.kind == "array" or (spec.kind == "any" and isinstance(value, ArrayValue)):
+        if not isinstance(value, ArrayValue):
+            builder.fail(
+                "type",
+                f"{name}(): {spec.name!r} is an array, got {describe(value)}",
+                node,
+                "make one: pl.array.create(n, dtype)",
+            )
+        if spec.shape is not None and (spec.shape[0], spec.dtype) != (value.extent, value.dtype):
+            wanted = f"pl.Array[{spec.shape[0]}, pl.{spec.dtype}]"
+            builder.fail(
+                "type",
+                f"{name}(): {spec.name!r} is {wanted}, got {describe(value)}",
+                node,
+                f"declare the parameter as pl.Array[{value.extent}, pl.{value.dtype}]",
+            )
+        return value
+    if value in (TASK_ID, NONE) and (spec.dtype is TASK_ID_TYPE or spec.kind == "any"):
+        return TASK_ID
     if spec.kind == "scalar" or (spec.kind == "any" and is_scalar(value)):
         if not is_scalar(value):
             builder.fail(

@@ -18,6 +18,7 @@ from pypto.frontend import views
 from pypto.frontend.assigned import assigned_names
 from pypto.frontend.builder import Builder, Refused
 from pypto.frontend.moves import Move, alias, move_all
+from pypto.frontend.rounds import Rounds
 from pypto.frontend.values import (
     NONE,
     POISON,
@@ -157,13 +158,11 @@ class Regions:
         outer, self.builder.homes = self.builder.homes, homes
         self.carriers.append(carrier)
         self.builder.frame.conditional += 1
-        self.builder.depth += 1
         frame = self.builder.frame
         try:
             yield
         finally:
             frame.conditional -= 1
-            self.builder.depth -= 1
             self.carriers.pop()
             self.builder.homes = outer
 
@@ -267,9 +266,9 @@ class Regions:
         return None if value is not None and value is unsure else value
 
     def _may_be_skipped(self, name: str, node: ast.stmt) -> None:
-        """Device memory must be known wherever it is used; other values are merely undefined when they are missing."""
+        """Device memory and scalars must be known wherever they are used; a tile that nothing wrote is undefined."""
         value = self.builder.frame.names.get(name)
-        if isinstance(value, Var) and value.is_tensor:
+        if is_scalar(value) or (isinstance(value, Var) and value.is_tensor):
             self.builder.frame.unsure[name] = value, self.builder.loc(node)
 
     def _on_chip(self, node: ast.If, arm: _Arm, value: Value, other: Value) -> Value:
@@ -350,10 +349,12 @@ class Regions:
             finally:
                 self.loops.pop()
         self._leave(state)
-        if not runs or _leaves_early(block):
-            for name in assigned:
-                if name not in before:
-                    self._may_be_skipped(name, node)
+        for name in assigned:
+            if name in before:
+                continue
+            late = name in needs.late and is_scalar(needs.late[name])
+            if self._rounds_of(node, name).after is not True if late else not runs or _leaves_early(block):
+                self._may_be_skipped(name, node)
         return state, block
 
     def _share_with_lanes(self, assigned: list[str]) -> None:
@@ -379,13 +380,31 @@ class Regions:
         builder, found = self.builder, Needs()
         for name, node in state.wanted.items():
             sample = builder.frame.seen.get(name)
-            if name not in needs.late and (is_scalar(sample) or (isinstance(sample, Var) and not sample.is_tensor)):
+            # A tile that nothing wrote is undefined; a scalar would be a number that nobody gave it.
+            missed = self._rounds_of(state.node, name).missed if is_scalar(sample) else []
+            tile = isinstance(sample, Var) and not sample.is_tensor
+            if sample is not None and name not in needs.late and not missed and (is_scalar(sample) or tile):
                 found.late[name] = sample
             else:
                 hint = "give it a value before the loop"
-                builder.report("value", f"{name!r} has no value here in the first round of the loop", node, hint)
+                place = missed[0] if missed else node
+                builder.report("value", f"{name!r} has no value here in the first round of the loop", place, hint)
         if found:
             raise _ReadAgain(state, found)
+
+    def _rounds_of(self, node: ast.stmt, name: str) -> Rounds:
+        rounds = Rounds(name, self._number)
+        assert isinstance(node, (ast.For, ast.While)), "a loop"
+        rounds.after = rounds.loop(node, False)
+        return rounds
+
+    def _number(self, node: ast.expr) -> int | None:
+        """An integer that is known while the kernel is read."""
+        value: object = getattr(node, "value", None) if isinstance(node, ast.Constant) else None
+        if isinstance(node, ast.Name):
+            held = self.builder.frame.names.get(node.id)
+            value = held.value if isinstance(held, Const) else self.builder.frame.namespace.peek(node.id)
+        return value if isinstance(value, int) else None
 
     def _declare(self, name: str, sample: Value, node: ast.AST) -> Var | ScalarVar:
         """A home without a value yet."""

@@ -135,12 +135,12 @@ def _kernel_scope(
             "remove the scope",
         )
     condition = tasks.read_predicate(reader, call)
-    outer, builder.depth, builder.level = builder.depth, 0, "kernel"
+    builder.level = "kernel"
     try:
         with builder.into([]) as body:
             read()
     finally:
-        builder.depth, builder.level = outer, "orchestration"
+        builder.level = "orchestration"
     scope = ScopeStmt(_name(reader, call, node), blocks, body, builder.loc(node), order)
     if condition is None:
         builder.emit(scope)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -11,23 +11,39 @@ from pypto.frontend.annotations import ParamSpec, read_params
 from pypto.frontend.builder import Builder
 from pypto.frontend.namespace import MISSING, Namespace
 from pypto.frontend.source import Source
-from pypto.frontend.values import Value, Window
+from pypto.frontend.values import ArrayValue, PyValue, Value, Window
 from pypto.ir.diagnostics import Diagnostic, error_for
 from pypto.ir.exprs import Const, Dim, Expr, Symbol, linear, of_dim
 from pypto.ir.nodes import Var
 from pypto.ir.types import TensorType
 from pypto.language.annotations import DynVar
-from pypto.language.dtypes import DataType
+from pypto.language.dtypes import TASK_ID, DataType
 
 Axes: TypeAlias = dict[int, DynVar]
 """The dynamic extents of one parameter, by axis."""
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
-    """Types of the parameters (a dtype for a scalar), dynamic extents, and the key of the specialisation."""
+class ArrayType:
+    """The type of a small array."""
 
-    types: tuple[TensorType | DataType, ...]
+    extent: int
+    dtype: DataType
+
+
+ParamType: TypeAlias = TensorType | DataType | ArrayType
+Argument: TypeAlias = Var | Expr | ArrayValue | PyValue
+"""What a parameter gets. The only Python value is a task id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Types of the parameters, dynamic extents, and the key of the specialisation.
+
+    A type is a dtype for a scalar; `TASK_ID`, and an array of that, is known without a parameter of the program.
+    """
+
+    types: tuple[ParamType, ...]
     dynamic: dict[DynVar, Dim]
     symbols: tuple[Symbol, ...]
     key: Hashable
@@ -116,14 +132,22 @@ def resolve(
     namespace: Namespace,
     specs: list[ParamSpec],
     axes: dict[str, Axes],
-    arguments: list[Var | Expr],
+    arguments: Sequence[Argument],
     baked: dict[str, Const],
 ) -> Signature:
     """The types of parameters for these arguments. Declared extents win over those of the arguments."""
     symbols = _Symbols()
-    types: list[TensorType | DataType] = []
+    types: list[ParamType] = []
     key: list[Hashable] = [namespace.fn]
     for spec, argument in zip(specs, arguments, strict=True):
+        if isinstance(argument, ArrayValue):
+            types.append(ArrayType(argument.extent, argument.dtype))
+            key.append(types[-1])
+            continue
+        if isinstance(argument, PyValue):
+            types.append(TASK_ID)
+            key.append(TASK_ID.name)
+            continue
         if not isinstance(argument, Var):
             dtype = spec.dtype or argument.dtype
             types.append(dtype)

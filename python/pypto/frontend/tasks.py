@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from pypto.frontend import invoke, scalars, views
 from pypto.frontend.builder import Builder, usable
 from pypto.frontend.values import NONE, TASK_ID, ArrayValue, PyValue, Value, describe, task_id
+from pypto.ir.diagnostics import Loc
 from pypto.ir.exprs import Const, Expr, cast, index
 from pypto.ir.nodes import CallStmt, IfStmt, OpStmt, Order, ScopeStmt, Stmt, TaskRef, TaskStmt, TaskVar, Var
 from pypto.ir.types import TensorType, TileType
@@ -234,6 +235,11 @@ def make_array(builder: Builder, extent: int, dtype: DataType, node: ast.AST) ->
         shape = TensorType((extent,), elements)
         var = builder.op("create_tensor", shape, ((index(extent),),), node, {"init_value": 0}, "array")
     return ArrayValue(extent, dtype, var)
+
+
+def array_parameter(name: str, extent: int, dtype: DataType, loc: Loc) -> Var | None:
+    """The memory of an array that a function gets: that of its caller, as for tensors."""
+    return None if dtype is dtypes.TASK_ID else Var(name, TensorType((extent,), dtype.of_elements), loc)
 
 
 def _place(builder: Builder, array: ArrayValue, position: Expr, node: ast.AST) -> tuple[Expr, ...]:

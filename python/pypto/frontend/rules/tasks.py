@@ -45,15 +45,7 @@ def vector_cores(call: BoundCall) -> Value:
 def syncall(call: BoundCall) -> Value:
     """`syncall()`: no block goes on before all blocks are here. `passes.phases` says how that is done."""
     in_kernel(call)
-    builder = call.builder
-    if builder.depth:
-        builder.fail(
-            "unsupported",
-            f"{call.form.spelling} inside a branch or loop",
-            call.node,
-            "put the barrier at the top level of the kernel; a loop with a constant number of rounds can be pl.unroll",
-        )
-    builder.emit(OpStmt("syncall", None, (), builder.loc(call.node)))
+    call.builder.emit(OpStmt("syncall", None, (), call.builder.loc(call.node)))
     return NONE
 
 
