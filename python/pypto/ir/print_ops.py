@@ -108,7 +108,10 @@ def _target(stmt: OpStmt) -> str:
 
 def _store(stmt: OpStmt, text: Text) -> str:
     tile, offsets, tensor, _ = stmt.args
-    spread = f", {text(stmt.attrs['box'])}" if stmt.attrs.get("box") else ""
+    assert isinstance(tile, Var)
+    box, shape = stmt.attrs["box"], tile.tile.shape
+    plain = ((1,) * len(box) + shape)[-len(box) :] == box and tile.tile.spread is None
+    spread = "" if plain else f", {text(box)}"
     atomic = ", atomic=pl.AtomicType.Add" if stmt.attrs.get("atomic") else ""
     return f"pl.store({text(tile)}, {text(offsets)}, {text(tensor)}{spread}{atomic})"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pypto.frontend import scalars, views
@@ -173,7 +174,7 @@ def dtype_at(call: BoundCall, position: int) -> DataType:
     if not obj.supported:
         call.builder.fail(
             "unsupported",
-            f"elements of dtype {obj!r} are not supported",
+            f"elements of dtype {obj!r} are not supported{obj.why_not}",
             call.node_of(position),
             "use FP32, FP16, BF16, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32 or BOOL",
         )
@@ -235,7 +236,7 @@ def to_dtype(builder: Builder, tile: Var, dtype: DataType, node: ast.AST, mode: 
     for hop in convert.chain(tile.type.dtype, dtype) or (dtype,):
         old = tile.tile
         if old.dtype is not hop:
-            type = TileType(old.shape, hop, old.valid, old.space, old.tensor_level)
+            type = replace(old, dtype=hop)
             tile = builder.op("cast", type, (tile,), node, {"target_type": hop, "mode": mode}, tile.name)
     return tile
 

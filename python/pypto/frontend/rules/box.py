@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pypto.frontend import scalars, views, windows
-from pypto.frontend.rules import pieces, validity
+from pypto.frontend import scalars, validity, views, windows
+from pypto.frontend.rules import pieces
 from pypto.frontend.rules.base import (
     Rule,
     absent,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pypto.frontend import views
-from pypto.frontend.rules import validity
+from pypto.frontend import validity, views
 from pypto.frontend.rules.base import Rule, absent, constant, in_kernel, result, tensor_at, tile_at
 from pypto.frontend.rules.gather import (
     index_tile,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pypto.frontend import scalars, views
-from pypto.frontend.rules import pieces, validity
+from pypto.frontend import scalars, validity, views
+from pypto.frontend.rules import pieces
 from pypto.frontend.rules.base import Rule, absent, constant, dims, dtype_at, in_kernel, result, static_shape, tile_at
 from pypto.frontend.values import Value, Window, describe
 from pypto.ir.exprs import Dim, Expr, index, of_dim, product
@@ -83,33 +84,11 @@ def _reshape_tile(call: BoundCall, source: Var) -> Value:
 
 
 def _reshaped(call: BoundCall, old: TileType, shape: tuple[int, ...]) -> tuple[Dim, ...]:
-    """The validity of a tile in another shape, where whole rows of both are valid."""
+    """The validity of a tile in another shape."""
     builder, node = call.builder, call.node
-    if old.is_full:
-        return shape
-    rows, cols = validity.require_rows(call, old.shape, old.valid)
-    _, width = old.physical
-    leading = shape[:-1]
-    outer = next((axis for axis, extent in enumerate(leading) if extent != 1), None)
-    if cols == width or old.physical[0] == 1:
-        # The valid elements are the first ones: they are the first ones of the new shape, too.
-        count = validity.scaled(builder, rows, width, node) if cols == width else cols
-        if outer is None:
-            return (*leading, count)
-        inner = 1
-        for extent in shape[outer + 1 :]:
-            inner *= extent
-        exact = count % inner == 0 if isinstance(count, int) else inner == 1 or (cols == width and width % inner == 0)
-        if exact:
-            return (*shape[:outer], validity.divided(builder, count, inner, node), *shape[outer + 1 :])
-    if shape[-1] == width and rows == old.physical[0]:
-        return (*leading, cols)
-    if shape[-1] == width and outer is not None:
-        inner = 1
-        for extent in leading[outer + 1 :]:
-            inner *= extent
-        if inner == 1 or (isinstance(rows, int) and rows % inner == 0):
-            return (*shape[:outer], validity.divided(builder, rows, inner, node), *leading[outer + 1 :], cols)
+    valid = validity.reshaped(builder, old.shape, old.valid, shape, node)
+    if valid is not None:
+        return valid
     call.builder.fail(
         "value",
         f"{call.form.spelling}: the valid part of {list(old.shape)} is no box of {list(shape)}",
@@ -172,24 +151,13 @@ def swapped(call: BoundCall, tile: Var, a: int, b: int) -> Var:
     rank = len(shape)
     rest = [axis for axis in range(rank) if axis not in (a, b)]
     if all(shape[axis] == 1 for axis in rest):
-        matrix = TileType(
-            (old.shape[a], old.shape[b]), old.dtype, (old.valid[a], old.valid[b]), old.space, old.tensor_level
-        )
-        flipped = TileType((shape[a], shape[b]), old.dtype, (valid[a], valid[b]), old.space, old.tensor_level)
         if rank == 2:
             return result(call, "transpose", type, (tile,), axes=(0, 1))
-        validity.require_rows(call, matrix.shape, matrix.valid)
-        value = result(call, "transpose", flipped, (pieces.retyped(builder, tile, matrix, node),), axes=(0, 1))
-        return pieces.retyped(builder, value, type, node)
+        matrix = pieces.reshaped(builder, tile, (old.shape[a], old.shape[b]), node)
+        flipped = replace(matrix.tile, shape=matrix.tile.shape[::-1], valid=matrix.tile.valid[::-1])
+        return pieces.reshaped(builder, result(call, "transpose", flipped, (matrix,), axes=(0, 1)), type.shape, node)
     # The plane of every index along the axis that stays, or along the last of several.
     axis = next(axis for axis in reversed(rest) if shape[axis] != 1)
-    if not old.is_full:
-        builder.fail(
-            "unsupported",
-            f"{call.form.spelling} of a partly valid value of shape {list(old.shape)}",
-            node,
-            "make all of it valid first: pl.fillpad(x)",
-        )
     joined = builder.op(
         "create_tile", TileType(tuple(shape), old.dtype, tuple(shape), old.space, old.tensor_level), (), node
     )
@@ -306,7 +274,7 @@ def set_validshape(call: BoundCall) -> Value:
             "reshape it to two axes first",
         )
     _within(call, old.shape, extents)
-    type = TileType(old.shape, old.dtype, extents, old.space, old.tensor_level)
+    type = replace(old, valid=extents)
     if type.valid == old.valid:
         return tile
     return result(call, "set_validshape", type, (tile, *(of_dim(extent) for extent in extents)))
