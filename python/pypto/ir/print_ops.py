@@ -169,7 +169,8 @@ def _reinterpret(stmt: OpStmt, text: Text) -> str:
     source, out = stmt.args[0], stmt.out
     assert isinstance(source, Var)
     assert isinstance(out, Var)
-    shape = f", shape={text(out.type.shape)}" if out.type.shape[:-1] != source.type.shape[:-1] else ""
+    kept = out.is_tensor or out.type.shape[:-1] == source.type.shape[:-1]
+    shape = "" if kept else f", shape={text(out.type.shape)}"
     return f"pl.reinterpret_view({text(source)}, pl.{out.type.dtype}{shape})"
 
 

@@ -99,6 +99,9 @@ def _reshape(to: FunctionLowering, stmt: OpStmt) -> None:
 
 def _same_bytes(to: FunctionLowering, stmt: OpStmt) -> None:
     """All bytes of the box count: what lies outside the valid region may be declared valid again."""
+    if out(stmt).is_tensor:
+        view(to, stmt, "Reinterpret")
+        return
     emit_whole(to, stmt, "reinterpret", [to.arg(stmt.args[0], stmt.loc)])
 
 
