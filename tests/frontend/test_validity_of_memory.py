@@ -114,7 +114,7 @@ def two_callers(
 @pytest.mark.parametrize("runtime", [False, True])
 def test_a_kernel_sees_what_its_caller_says_is_valid(runtime: bool) -> None:
     x = f32(32, 16)
-    for n in (8, 3, 0):
+    for n in (7, 3, 0):
         outs = [empty(8, 16) for _ in range(4)]
         _, a, b, c, d = run(two_callers, x, *outs, n, runtime=runtime)
         np.testing.assert_array_equal(a, filled((8, 16), (n, 7), x[4:]))
@@ -237,7 +237,7 @@ def test_annotations_of_validity_are_checked() -> None:
                 pass
 
     annotation = pl.Tensor[[4, 8], pl.FP32, pl.TensorView(valid_shape=[N, 8])]
-    with pytest.raises(ValueError, match='valid_shape names pl.dynamic\\("N"\\), which is no extent of a parameter'):
+    with pytest.raises(ValueError, match=r'valid_shape names pl.dynamic\("N"\), which is no extent of a parameter'):
 
         @pl.function
         def other(x: annotation):
