@@ -5,7 +5,7 @@ import pytest
 from checking import empty, f32, run
 
 import pypto.language as pl
-from pypto.ir import KernelValueError
+from pypto.ir import KernelNotSupportedError, KernelValueError
 
 
 def boxed(shape: tuple[int, ...], valid: tuple[int, ...], value: np.ndarray, outside: float) -> np.ndarray:
@@ -230,3 +230,30 @@ def not_a_box(x: pl.Tensor[[3, 4, 8], pl.FP32], out: pl.Out[pl.Tensor[[12, 8], p
 def test_reshape_refuses_to_merge_a_partly_valid_axis() -> None:
     with pytest.raises(KernelValueError, match=r"the valid part of \[3, 4, 8\] is no box of \[12, 8\]"):
         run(not_a_box, f32(3, 4, 8), empty(12, 8))
+
+
+@pl.jit
+def scattered(x: pl.Tensor[[3, 4, 8], pl.FP32], out: pl.Out[pl.Tensor[[3, 4, 16], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t = pl.slice(x, [3, 4, 8], [0, 0, 0], valid_shape=[3, 2, 8])
+        wide = pl.create_tensor([3, 4, 16], dtype=pl.FP32, init_value=0)
+        out[:] = pl.scatter(t, mask_pattern=1, dst=wide)
+    return out
+
+
+def test_a_scatter_from_partly_valid_planes_is_refused() -> None:
+    text = r"of \[3, 4, 8\] only the outermost axis and the last one may be partly valid"
+    with pytest.raises(KernelNotSupportedError, match=text):
+        run(scattered, f32(3, 4, 8), empty(3, 4, 16))
+
+
+@pl.jit
+def swapped_arguments(x: pl.Tensor[[8, 16], pl.FP32], out: pl.Out[pl.Tensor[[8, 16], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.slice(x, [0, 0], [8, 16])
+    return out
+
+
+def test_06_offsets_in_place_of_the_shape_are_explained() -> None:
+    with pytest.raises(KernelValueError, match=r"an extent of shape is 0(.|\n)*shape comes first"):
+        run(swapped_arguments, f32(8, 16), empty(8, 16))

@@ -232,8 +232,24 @@ def valid_shape(call: BoundCall, shape: tuple[Dim, ...], name: str = "valid_shap
 
 
 def to_dtype(builder: Builder, tile: Var, dtype: DataType, node: ast.AST, mode: str = "rint") -> Var:
-    """The tile converted to `dtype`, if it has another, along the chain of conversions that the chip has."""
-    for hop in convert.chain(tile.type.dtype, dtype) or (dtype,):
+    """The tile converted to `dtype`, if it has another, along the chain of conversions that the chip has.
+
+    Signed and unsigned integers of one width have the same bits, and no conversion.
+    """
+    source = tile.type.dtype
+    hops = convert.chain(source, dtype)
+    if hops is None:
+        if (source.is_integer and dtype.is_integer) and source.bits == dtype.bits:
+            return builder.op(
+                "reinterpret_view", replace(tile.tile, dtype=dtype), (tile,), node, {"dtype": dtype}, tile.name
+            )
+        builder.fail(
+            "type",
+            f"{source} beside {dtype}: the chip has no conversion from {source} to {dtype}, in any number of steps",
+            node,
+            f"convert both to one dtype; the same bits as another dtype: pl.reinterpret_view(x, pl.{dtype})",
+        )
+    for hop in hops:
         old = tile.tile
         if old.dtype is not hop:
             type = replace(old, dtype=hop)
