@@ -23,6 +23,9 @@ pad = st.sampled_from(["pl.PadValue.zero", "pl.PadValue.min", "pl.PadValue.max",
 whole = st.builds("pl.fillpad({}, {})".format, tile, pad)
 plane = st.builds("pl.reshape({}, [12, 8])".format, whole)
 narrowed = st.builds("pl.set_validshape({}, pl.min({} * 4, 12), {})".format, plane, scalar, columns)
+piece = st.builds("pl.slice({}, [2, 3, 4], {}, clamp=True)".format, tile, offsets)
+bit = st.one_of(scalar.map("{} % 2".format), st.sampled_from(["0", "1"]))
+place = st.builds("[{}, {}, {}]".format, bit, bit, number)
 
 operation = st.one_of(
     st.builds("{} = pl.slice(x, [3, 4, 8], {}, valid_shape={}, clamp=True)".format, tile, offsets, valid),
@@ -35,7 +38,7 @@ operation = st.one_of(
     st.builds("{} = pl.{}({}, {})".format, tile, st.sampled_from(["add", "maximum"]), whole, whole),
     st.builds("{} = pl.part_{}({}, {})".format, tile, st.sampled_from(["add", "max"]), tile, tile),
     st.builds("{0} = pl.row_expand_sub({1}, pl.row_max({1}))".format, tile, tile),
-    st.builds("{} = pl.assemble({}, pl.slice({}, [2, 3, 4], {}), {})".format, tile, whole, tile, offsets, offsets),
+    st.builds("{} = pl.assemble({}, {}, {})".format, tile, whole, piece, place),
     st.builds("{} = pl.transpose(pl.add(pl.transpose({}, 1, 2), 1.0), 1, 2)".format, tile, tile),
     st.builds("{} = pl.transpose(pl.neg(pl.transpose({}, 0, 1)), 0, 1)".format, tile, tile),
     st.builds("{} = pl.reshape(pl.fillpad({}, {}), [3, 4, 8])".format, tile, narrowed, pad),
