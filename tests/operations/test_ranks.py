@@ -1,5 +1,7 @@
 """Tensors of one to five axes, boxes beyond their end, and parameters bound to slices of another size."""
 
+import itertools
+
 import numpy as np
 from checking import empty, f32, run
 
@@ -82,8 +84,8 @@ def clamped(x: pl.Tensor[[10, 20], pl.FP32], out: pl.Out[pl.Tensor[[24, 16], pl.
 
 def test_a_clamped_slice_has_valid_what_its_source_has_and_pads_only_on_chip() -> None:
     x = f32(10, 20)
-    for i in (0, 2, 5, 10, 13):
-        _, out = run(clamped, x, empty(24, 16), i, runtime=True)
+    for i, runtime in itertools.product((0, 2, 5, 10, 13), (False, True)):
+        _, out = run(clamped, x, empty(24, 16), i, runtime=runtime)
         rows = max(0, min(8, 10 - i))
         expected = np.zeros((24, 16), np.float32)
         expected[8:16] = np.inf

@@ -139,7 +139,9 @@ def read_element(builder: Builder, owner: Var, offsets: tuple[Expr, ...], node: 
 
 
 def check_box(builder: Builder, owner: Var, offsets: tuple[Expr, ...], valid: tuple[Dim, ...], node: ast.AST) -> None:
-    """Refuses a box whose valid part certainly reaches past a static extent."""
+    """Refuses a box whose valid part certainly reaches past a static extent. Of an empty one nothing is touched."""
+    if 0 in valid:
+        return
     for axis, (offset, extent, dim) in enumerate(zip(offsets, valid, owner.type.shape, strict=True)):
         if (
             isinstance(offset, Const)

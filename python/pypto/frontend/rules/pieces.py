@@ -131,8 +131,9 @@ def _lifted(builder: Builder, target: Var, source: Var, node: ast.AST) -> tuple[
 def check(builder: Builder, owner: Var, offsets: tuple[Expr, ...], valid: tuple[Dim, ...], node: ast.AST) -> None:
     """Refuses a box whose valid part certainly reaches past the value."""
     for axis, (offset, extent, dim) in enumerate(zip(offsets, valid, owner.tile.shape, strict=True)):
+        # Of an empty box nothing is touched, wherever it is.
         if isinstance(offset, Const) and (
-            offset.value < 0 or (isinstance(extent, int) and offset.value + extent > dim)
+            offset.value < 0 or (0 not in valid and isinstance(extent, int) and offset.value + extent > dim)
         ):
             builder.fail(
                 "value",
