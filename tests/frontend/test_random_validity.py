@@ -190,7 +190,7 @@ def reference(text: str, x: np.ndarray, n: int, out: np.ndarray) -> None:
         scope["kernel"](x, n, out)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(blocks(2, False, operation), st.integers(0, 4), st.booleans())
 def test_random_programs_over_partly_valid_values_mean_what_python_means(
     tmp_path_factory, body: list, n: int, runtime: bool
