@@ -18,12 +18,12 @@ except ImportError as error:
         "`maturin develop --release` in the source tree, or `pip install .`"
     ) from error
 
-from pypto.errors import Error, InternalError
+from pypto.errors import Error, InternalError, VerificationError
 
 if TYPE_CHECKING:
     from pypto import ir, language, runtime
 
-__all__ = ["Error", "InternalError", "__version__", "ir", "language", "runtime"]
+__all__ = ["Error", "InternalError", "VerificationError", "__version__", "ir", "language", "runtime"]
 
 _PACKAGES = frozenset({"ir", "language", "runtime"})
 

@@ -97,6 +97,9 @@ STACK_MISMATCH = Failure("stack_mismatch", ValueError, "Shards that do not make 
 STACK_INDEX = Failure("stack_index", IndexError, "A stacked tensor has no such shard, or fewer axes.")
 STACK_LEADING = Failure("stack_leading_index", TypeError, "The leading index of a stacked tensor is an int.")
 STACK_PARTIAL = Failure("stack_partial", ValueError, "Only whole shards of a stacked tensor can be taken.")
+PASS_CONTEXT = Failure(
+    "pass_context", RuntimeError, "A setting that the active `PassContext` decides was given again. Set it there."
+)
 NOT_SUPPORTED = Failure("not_supported", NotImplementedError, "The name exists in PyPTO and not in this version.")
 NOT_A_PROGRAM = Failure(
     "not_a_program", TypeError, "Something that is neither a `@pl.program` class nor a jit function."

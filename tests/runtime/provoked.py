@@ -136,6 +136,11 @@ class Unreadable:
         raise BufferError("the cat sits on it")
 
 
+def given_twice(s: Scene) -> None:
+    with ir.PassContext():
+        ir.compile(s.compiled.program, runtime=ir.RuntimeKind.HOST_BUILD_GRAPH)
+
+
 def setenv(scene: Scene, name: str, value: str) -> None:
     scene.setenv(name, value)
     ChipWorker(RunConfig(device_memory=MIB))
@@ -353,6 +358,7 @@ CASES: dict[str, Callable[[Scene], object]] = {
     "bad_switch": lambda s: setenv(s, "PYPTO_POISON", "perhaps"),
     "setting_type": lambda s: RunConfig(dump_passes="x"),  # type: ignore[arg-type]
     "setting_value": lambda s: RunConfig(cores=0),
+    "pass_context": given_twice,
     "settings_conflict": lambda s: benchmark(s.compiled, [], config=RunConfig(), device_id=0),
     # Measuring and comparing
     "not_a_worker": lambda s: benchmark(s.compiled, [], worker=3),  # type: ignore[arg-type]

@@ -75,6 +75,7 @@ def _compile(function: JITFunction, plan: Plan, given: list[Any], key: Any, conf
         dump_passes=bool(getattr(config, "dump_passes", False)),
         platform=getattr(config, "platform", None),
         strict_memory=bool(getattr(config, "strict_memory", False)),
+        profiling=bool(getattr(config, "compile_profiling", False)),
     )
     function._cache.setdefault(key, []).append(Entry(captures, compiled))
     return compiled
@@ -83,6 +84,9 @@ def _compile(function: JITFunction, plan: Plan, given: list[Any], key: Any, conf
 def _key(plan: Plan, given: list[Any], config: Any) -> tuple[Any, ...]:
     """Equal for arguments that one program serves: shapes without dynamic extents, dtypes, values of scalars."""
     parts: list[Any] = [] if config is None else [getattr(config, name, None) for name in _CONFIG_FIELDS]
+    context = ir.PassContext.current()
+    if context is not None:
+        parts.append(("context", context.runtime))
     for axes, value in zip(plan.axes_in_order, given, strict=True):
         shape = getattr(value, "shape", None)
         if shape is None:

@@ -18,6 +18,7 @@ from pypto.ir.diagnostics import (
 )
 from pypto.ir.nodes import Function, Program
 from pypto.ir.param_info import ParamDirection, ParamInfo
+from pypto.ir.pass_context import PassContext
 from pypto.ir.pass_manager import (
     DiagnosticCheck,
     DiagnosticCheckSet,
@@ -62,6 +63,7 @@ __all__ = [
     "ParamDirection",
     "ParamInfo",
     "PartialCodegenError",
+    "PassContext",
     "PassDumpLevel",
     "Program",
     "RuntimeKind",

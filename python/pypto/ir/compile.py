@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pypto import environment, failures
-from pypto.ir import artifacts, kernel_config
+from pypto.ir import artifacts, kernel_config, pass_context
 from pypto.ir.compiled_program import CompiledProgram
 from pypto.ir.diagnostics import error_for
 from pypto.ir.lower import lower
@@ -18,6 +18,7 @@ from pypto.ir.param_info import Metadata, ParamDirection, ParamInfo
 from pypto.ir.pass_manager import OptimizationStrategy, RuntimeKind, VerificationLevel
 from pypto.ir.passes import check_on_chip, check_outputs, outline, split_phases, wrap_kernel_entry
 from pypto.ir.platforms import BackendType, backend_of, simulator_of
+from pypto.ir.profile import Profile
 from pypto.ir.run_script import write_run_script
 from pypto.ir.verifier import verify
 from pypto.language.dtypes import DataType
@@ -50,17 +51,30 @@ def compile(
 
     `platform` picks the backend and is checked (`ValueError`); without it the simulated chip of `backend_type` is
     meant. `output_dir` defaults to a fresh directory below `PYPTO_PROG_BUILD_DIR` or `./build_output`. The arguments
-    that steer code generation for the real chip are accepted and have nothing to steer on the simulated one;
+    that steer code generation for the real chip are accepted and have nothing to steer on the simulated one; where a
+    `PassContext` is active, those of them that it has too are its own, and giving them here is a `RuntimeError`;
     `VerificationLevel.NONE` skips the check of the IR. A program with several entries gives a compiled program of which
     `compiled["name"]` is one entry. `runtime` is the kind of runtime to build for (a `RuntimeKind` or its value). A
     kernel that keeps more on chip than the real chip has room for is warned of in the log `pypto.ir` (level INFO), with
     `strict_memory` it is refused; `report/perf_hints.log` lists such kernels.
+    `profiling` writes to `report/pipeline_profile.txt` and `.json` how long each step took.
     """
-    kind = _runtime_kind(runtime)
+    settings = pass_context.resolve(
+        verification_level=verification_level,
+        diagnostic_phase=diagnostic_phase,
+        disabled_diagnostics=disabled_diagnostics,
+        memory_planner=memory_planner,
+        runtime=runtime,
+    )
+    verification_level = settings["verification_level"]
+    profiling = profiling or environment.flag("PYPTO_COMPILE_PROFILING", False)
+    kind = _runtime_kind(settings["runtime"])
+    profile = Profile()
     if isinstance(program, Program):
         ir = program
     elif callable(getattr(program, "lower", None)):
-        ir = program.lower()
+        with profile.step("read source"):
+            ir = program.lower()
     else:
         raise failures.NOT_A_PROGRAM(f"ir.compile takes a @pl.program class or a @pl.jit function, got {program!r}")
     if platform is None:
@@ -72,22 +86,31 @@ def compile(
     if verification_level is None:
         verification_level = environment.choice("PYPTO_VERIFY_LEVEL", VerificationLevel.__members__)
     if verification_level not in (VerificationLevel.NONE, VerificationLevel.NONE.name):
-        verify(ir)
-    hints = check_on_chip(outline(ir), strict_memory)
+        with profile.step("verify"):
+            verify(ir)
+    with profile.step("on-chip memory"):
+        hints = check_on_chip(outline(ir), strict_memory)
     directory = _directory(output_dir, ir.name)
     _report(directory, hints)
     programs = ir.entries()
     if len(programs) < 2:
         artifacts.remove_other_kinds(directory, artifacts.SIDECAR)
-        return _compile_entry(ir, directory, platform, backend, dump_passes, kind)
+        with profile.step("lower and write"):
+            compiled = _compile_entry(ir, directory, platform, backend, dump_passes, kind)
+        if profiling:
+            profile.write(directory / "report")
+        return compiled
     entries: dict[str, CompiledProgram] = {}
     for program in programs:
         wrap_kernel_entry(program)
         place = directory / program.name
         place.mkdir(exist_ok=True)
-        entries[program.name] = _compile_entry(program, place, platform, backend, dump_passes, kind)
+        with profile.step(f"lower and write {program.name}"):
+            entries[program.name] = _compile_entry(program, place, platform, backend, dump_passes, kind)
     artifacts.remove_other_kinds(directory, artifacts.ENTRIES)
     artifacts.write_json(directory / artifacts.ENTRIES, list(entries))
+    if profiling:
+        profile.write(directory / "report")
     return CompiledProgram(ir, directory, backend_type=backend, platform=platform, entries=entries, runtime=kind)
 
 

@@ -35,7 +35,6 @@ NAMES: Final = (
     "IRBuilder",
     "IRMutator",
     "IRVisitor",
-    "PassContext",
     "PassManager",
     "VerificationMode",
     "directions",

@@ -11,14 +11,14 @@ from pypto.runtime import programs
 from pypto.runtime.bench_stats import BenchmarkStats
 from pypto.runtime.run_config import RunConfig
 from pypto.runtime.settings import check_device_id, check_int
-from pypto.runtime.spans import Recorder, TraceInvocation
+from pypto.runtime.spans import Recorder, TraceInvocation, TraceSpan
 from pypto.runtime.worker import ChipWorker
 
 if TYPE_CHECKING:
     from pypto._pypto import RegistrationHandle
     from pypto.ir import CompiledProgram
 
-__all__ = ["BenchmarkStats", "benchmark"]
+__all__ = ["BenchmarkStats", "TraceInvocation", "TraceSpan", "benchmark"]
 
 _DRAIN_SPANS = 8192
 """Spans that may lie in the trace's buffers before they are taken out. Taking them out between two launches costs the

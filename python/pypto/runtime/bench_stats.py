@@ -22,12 +22,12 @@ class BenchmarkStats:
         rounds: Measured launches.
         warmup: Launches before them that are not counted.
         invocations: The spans of each measured launch.
-        h2d_bytes: Bytes that one launch copied to the device.
-        d2h_bytes: Bytes that one launch copied from the device.
-        dropped_spans: Spans that were lost because a buffer was full; times are right, trees have gaps.
         rounds_dispatches: Launches of each round by process, for programs on several devices.
         fallback_flattened: Rounds could not be told apart, for programs on several devices.
         unstable_dispatch_slots: Rounds differ in what they launch, for programs on several devices.
+        h2d_bytes: Bytes that one launch copied to the device.
+        d2h_bytes: Bytes that one launch copied from the device.
+        dropped_spans: Spans that were lost because a buffer was full; times are right, trees have gaps.
     """
 
     device_wall_us: list[float] = field(default_factory=list)
@@ -35,12 +35,12 @@ class BenchmarkStats:
     rounds: int = 0
     warmup: int = 0
     invocations: list[TraceInvocation] = field(default_factory=list)
-    h2d_bytes: int = 0
-    d2h_bytes: int = 0
-    dropped_spans: int = 0
     rounds_dispatches: list[dict[int, list[TraceInvocation]]] = field(default_factory=list)
     fallback_flattened: bool = False
     unstable_dispatch_slots: bool = False
+    h2d_bytes: int = 0
+    d2h_bytes: int = 0
+    dropped_spans: int = 0
 
     @property
     def samples(self) -> list[float]:

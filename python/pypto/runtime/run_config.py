@@ -81,7 +81,7 @@ class RunConfig:
         enable_pmu: Event of the performance counters, 0 for none.
         enable_dep_gen: Write the dependencies of tasks.
         enable_scope_stats: Write statistics of scopes.
-        compile_profiling: Write how long each pass took.
+        compile_profiling: Write how long each step of compiling took.
         diagnostic_phase: When to report diagnostics.
         disabled_diagnostics: Which diagnostics to leave out.
         golden_data_dir: Directory of inputs and expected outputs.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, NoReturn
 
 from pypto import failures
@@ -61,14 +61,15 @@ def pto_isa_include_dir(*args: Any, **kwargs: Any) -> NoReturn:
     _refuse("pto_isa_include_dir", "programs are not compiled with the vendor's headers")
 
 
-def names_of(module: str, instead: str) -> Callable[[str], Any]:
+def names_of(module: str, instead: str, private: Container[str] = ()) -> Callable[[str], Any]:
     """The `__getattr__` of a module whose names exist only in the vendor's runtime.
 
-    A name can be imported; calling it raises `NotImplementedError`. Private names do not exist at all.
+    A name can be imported; calling it raises `NotImplementedError`. Private names do not exist, but for those of
+    `private`, which programs import.
     """
 
     def find(name: str) -> Any:
-        if name.startswith("_"):
+        if name.startswith("_") and name not in private:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
         def refuse(*args: Any, **kwargs: Any) -> NoReturn:

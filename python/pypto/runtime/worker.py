@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pypto import _pypto, environment, failures
+from pypto._pypto import RegistrationHandle
 from pypto.runtime import active, open_workers, programs, settings
 from pypto.runtime.active import Binding
 from pypto.runtime.chip_memory import ChipMemory, default_device_memory
@@ -17,8 +18,9 @@ from pypto.runtime.run_config import RunConfig
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from pypto._pypto import RegistrationHandle
     from pypto.ir import CompiledProgram
+
+__all__ = ["RUNTIMES", "ChipWorker", "RegistrationHandle"]
 
 RUNTIMES = ("tensormap_and_ringbuffer", "host_build_graph")
 """Kinds of runtime that a program can be built for. The simulated chip runs both in the same way."""

@@ -8,6 +8,7 @@
 use super::codes::Edge;
 use super::host::{HostArray, Keep, Role};
 use super::scalar;
+use super::settings;
 use super::shared::{Shared, detached};
 use super::tensor::{self, DeviceTensor};
 use super::trace;
@@ -100,6 +101,7 @@ impl RegistrationHandle {
         if let Some(config) = config {
             check_config(config)?;
         }
+        let _settings = settings::announce(config)?;
         if self.is_closed() {
             return Err(self.closed_error());
         }
@@ -170,6 +172,7 @@ impl RegistrationHandle {
     /// Launches. `host_bytes` are those of the arguments on the host.
     fn run(&self, py: Python<'_>, values: &[Value<'_>], host_bytes: u64) -> PyResult<()> {
         let mut session = self.shared.enter(py, "run")?;
+        session.note(settings::take());
         let registration = &*self.registration;
         let estimate = registration.estimate_ns().saturating_add(host_bytes / COPY_BYTES_PER_NS);
         let mut raised = None;

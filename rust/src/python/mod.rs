@@ -28,6 +28,7 @@ mod numbers;
 mod platform;
 mod program;
 mod scalar;
+mod settings;
 mod shared;
 mod site;
 mod tensor;

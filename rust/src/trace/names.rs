@@ -21,6 +21,7 @@ macro_rules! well_known {
 well_known! {
     OTHER = "other", None, "Stands for every name that was interned after the table was full.";
     CHIP_RUN = "chip.run", None, "One launch, from the bound arguments to the last copy back. `arg`: content id of the registration.";
+    CONFIG = "chip.run.config", Some("value"), "Lies around the settings of a launch that nothing here reads. `arg`: how many. Each is a span below with its number: `chip.run.config.ring_heap`.";
     BIND = "chip.run.bind", None, "Checks the arguments and gives each its place on the device.";
     BIND_ARGS = "chip.run.bind.args", Some("args"), "Checks the arguments. `arg`: how many.";
     H2D = "chip.run.h2d", Some("bytes"), "Copies the host arguments to the device; one span for each lies below, named after its parameter. `arg`: bytes.";

@@ -8,7 +8,7 @@ use super::error::WorkerError;
 use super::packed::PackedForms;
 use super::register::{Registered, Registration, check_registration};
 use super::value::Value;
-use super::{Open, Session};
+use super::{Note, Open, Session};
 use crate::arena::{Arena, FILL, GUARD};
 use crate::device::{self, Device};
 use crate::error::Result;
@@ -16,6 +16,11 @@ use crate::program::Direction;
 use crate::trace::{self, names};
 
 impl Session<'_> {
+    /// Gives the next launch numbers to record: settings that steer nothing here and that a reader of the trace wants.
+    pub fn note(&mut self, notes: Vec<Note>) {
+        self.notes = notes;
+    }
+
     /// Runs a program once and returns when its results are there.
     ///
     /// Where every result would be empty, because a batch has no rows, nothing is copied or run.
@@ -46,6 +51,12 @@ impl Session<'_> {
         let program = registration.program();
         let invocation = if trace::is_enabled() { trace::next_invocation() } else { 0 };
         let _run = trace::span(names::CHIP_RUN, invocation, registration.content_id());
+        if !self.notes.is_empty() {
+            let _config = trace::span(names::CONFIG, invocation, self.notes.len() as u64);
+            for (name, value) in self.notes.drain(..) {
+                drop(trace::span(name, invocation, value));
+            }
+        }
 
         let bind = trace::span(names::BIND, invocation, 0);
         let bind_args = trace::span(names::BIND_ARGS, invocation, args.len() as u64);

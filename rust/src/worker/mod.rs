@@ -44,6 +44,7 @@ use crate::error::Result;
 use crate::fork;
 use crate::id::{DeviceAddr, WorkerId};
 use crate::program::Program;
+use crate::trace;
 use counters::Tally;
 use packed::PackedForms;
 use register::Registry;
@@ -93,7 +94,12 @@ pub struct Session<'a> {
     /// What the user called, for messages.
     operation: &'static str,
     open: MutexGuard<'a, Option<Open>>,
+    /// What the next launch records beside its own spans.
+    notes: Vec<Note>,
 }
+
+/// A number that a launch has with it and nothing reads, and the span that it is recorded as.
+pub type Note = (trace::Name, u64);
 
 impl Worker {
     /// Opens a worker.
@@ -144,7 +150,7 @@ impl Worker {
         self.check_process(operation)?;
         // A panic of a kernel leaves nothing half done that the next call would rely on.
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(Session { worker: self, operation, open })
+        Ok(Session { worker: self, operation, open, notes: Vec::new() })
     }
 
     /// Enters the worker unless somebody is in it.
@@ -158,7 +164,7 @@ impl Worker {
             Err(TryLockError::Poisoned(error)) => error.into_inner(),
             Err(TryLockError::WouldBlock) => return Ok(None),
         };
-        Ok(Some(Session { worker: self, operation, open }))
+        Ok(Some(Session { worker: self, operation, open, notes: Vec::new() }))
     }
 
     fn check_process(&self, operation: &'static str) -> Result<(), WorkerError> {
