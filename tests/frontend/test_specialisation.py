@@ -195,9 +195,10 @@ def test_declared_tensors_that_are_not_supported_say_why() -> None:
     import pypto.language.distributed as pld
 
     for annotation, text in (
-        (pl.Tensor[[4, 8], pl.FP8E5M2], r"tensors of dtype pl\.FP8E5M2 are not supported"),
-        (pl.Tensor[[4, 8], pl.FP32, pl.TensorView(valid_shape=[2, 8])], "with valid_shape or stride is not supported"),
-        (pl.Tensor[[4, 8], pl.FP32, "NZ"], r"a layout such as pl\.NZ, got 'NZ'"),
+        (pl.Tensor[[4, 8], pl.FP8E5M2], r"8-bit floats \(matmul_mx\), which are not supported"),
+        (pl.Tensor[[4, 8], pl.INT4], "INT4 packs two elements into a byte, and packed types are not supported"),
+        (pl.Tensor[[4, 8], pl.FP32, pl.TensorView(valid_shape=[2, 8])], r"a pl.TensorView stands in @pl.function only"),
+        (pl.Tensor[[4, 8], pl.FP32, "NZ"], r"a layout such as pl\.NZ, or a pl\.TensorView, got 'NZ'"),
         (pld.DistributedTensor[[4, 8], pl.FP32], "programs over several ranks are not supported"),
     ):
 

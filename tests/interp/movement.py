@@ -109,7 +109,7 @@ class Movement(State):
             inside &= (place + start >= 0) & (place + start < size)
             picked.append(np.clip(place + start, 0, size - 1))
         box = np.where(inside, source[tuple(picked)], box)
-        return self.tile(stmt, box.reshape([extents[axis] for axis in keep]))
+        return self.tile(stmt, box.reshape([self.get(extent) for extent in stmt.out.type.valid]))
 
     def op_assemble(self, stmt: OpStmt) -> np.ndarray:
         target, source = self.get(stmt.args[0]).copy(), self.valid(stmt.args[1])

@@ -46,6 +46,7 @@ def build(
     given = [_param(builder, spec, type, baked) for spec, type in zip(specs, signature.types, strict=True)]
     params = [param for param in given if param is not None]
     loc = source.loc(source.node)
+    params += [Param(symbol.name, symbol, "In", loc) for symbol, _ in signature.valid]
     function = Function(name, kind, params, builder.block, [], loc, list(signature.symbols))
     try:
         reader.statements.read(source.node.body)

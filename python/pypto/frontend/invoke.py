@@ -7,9 +7,9 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pypto.frontend import signature, views
+from pypto.frontend import signature, validity, views
 from pypto.frontend.annotations import ParamSpec
-from pypto.frontend.builder import Frame, Refused, usable
+from pypto.frontend.builder import Builder, Frame, Refused, usable
 from pypto.frontend.library import MAX_CALL_DEPTH
 from pypto.frontend.namespace import Namespace
 from pypto.frontend.opaque import computes
@@ -18,7 +18,8 @@ from pypto.frontend.values import NONE, TASK_ID, ArrayValue, PyValue, Value, Win
 from pypto.ir.diagnostics import KernelError
 from pypto.ir.exprs import Const, cast, index, of_dim
 from pypto.ir.nodes import CallStmt, Function, Order, Var
-from pypto.ir.types import TileType
+from pypto.ir.types import TensorType, TileType
+from pypto.language.annotations import DynVar
 from pypto.language.dtypes import TASK_ID as TASK_ID_TYPE
 from pypto.language.enums import FunctionType
 from pypto.language.jit import JITFunction
@@ -101,7 +102,7 @@ def call_function(reader: Reader, obj: Any, node: ast.Call) -> Value:
         source = read(fn)
         namespace = Namespace(fn, reader.library.captures)
         methods = builder.frame.methods if isinstance(decl, FunctionDecl) else None
-        specs = signature.specs_of(source, namespace, skip_self=methods is not None)
+        specs = signature.specs_of(source, namespace, skip_self=methods is not None, jit=isinstance(decl, JITFunction))
         axes = signature.dynamic_axes(source, namespace, specs)
     except KernelError as error:
         # Its own mistakes explain all: they are reported once, with the way to the first call.
@@ -203,7 +204,7 @@ def _splice(reader: Reader, callee: Callee, values: list[Value], nodes: list[ast
     try:
         signature.bind_dynamic_extents(builder, callee.axes, callee.specs, values)
         for spec, value in zip(callee.specs, values, strict=True):
-            builder.bind(spec.name, builder.detach(value, here))
+            builder.bind(spec.name, builder.detach(_narrowed(builder, spec, value, node), here))
         reader.statements.read(callee.source.node.body)
     finally:
         for bound in list(frame.names):
@@ -211,6 +212,17 @@ def _splice(reader: Reader, callee: Callee, values: list[Value], nodes: list[ast
         builder.frame, builder.chain, builder.homes = outer_frame, outer_chain, outer_homes
         reader.regions.loops = outer_loops
     return PyValue(None) if frame.result is None else frame.result
+
+
+def _narrowed(builder: Builder, spec: ParamSpec, value: Value, node: ast.Call) -> Value:
+    """Device memory of which a spliced function says that less is valid."""
+    if spec.valid is None or not isinstance(value, Var) or not isinstance(value.type, TensorType):
+        return value
+    declared = [builder.symbol_of(item, node) if isinstance(item, DynVar) else item for item in spec.valid]
+    valid = tuple(
+        validity.smaller(builder, part, item, node) for part, item in zip(value.type.valid, declared, strict=True)
+    )
+    return views.view_of(builder, replace(views.whole(value), valid=valid), node)
 
 
 def _launch(reader: Reader, callee: Callee, values: list[Value], nodes: list[ast.expr], node: ast.Call) -> Value:
@@ -247,7 +259,8 @@ def _launch(reader: Reader, callee: Callee, values: list[Value], nodes: list[ast
         raise Refused  # its own mistakes are reported; what this call would give is unknown
     kernel = found
     # Task ids order tasks and are no parameters: neither is an array of them.
-    given = [argument for argument in arguments if not _orders(argument)]
+    given: list[Value] = [argument for argument in arguments if not _orders(argument)]
+    given += [of_dim(dim) for _, dim in resolved.valid]
     passed = [argument.var if isinstance(argument, ArrayValue) else argument for argument in given]
     results: list[Value] = []
     for returned in kernel.returns:

@@ -89,7 +89,7 @@ def _build_decl(library: Library, decl: FunctionDecl, methods: dict[str, Any] | 
     if isinstance(level, Level) and level >= Level.HOST:
         return _host_function(library, decl, source, level)
     namespace = Namespace(decl.fn, library.captures)
-    specs = specs_of(source, namespace, skip_self=methods is not None)
+    specs = specs_of(source, namespace, skip_self=methods is not None, jit=False)
     arguments = annotated_arguments(source, specs)
     kind = decl.type
     if not kind.is_kernel:

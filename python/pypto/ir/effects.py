@@ -26,7 +26,7 @@ from pypto.ir.types import TileType
 Name: TypeAlias = Var | ScalarVar | Symbol
 """Whatever a statement can mention: a variable, or a runtime extent."""
 
-VIEWS = frozenset({"slice", "reshape", "transpose"})
+VIEWS = frozenset({"slice", "reshape", "transpose", "reinterpret_view"})
 """Operations whose result is the device memory of their first argument."""
 
 

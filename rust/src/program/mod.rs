@@ -398,6 +398,9 @@ pub enum ViewKind {
         /// The other.
         b: u32,
     },
+    /// The same bytes as elements of the target's type. The last axis counts them anew; its elements must be adjacent and
+    /// hold a whole number of the new ones, as must every other stride.
+    Reinterpret,
 }
 
 /// An argument of a kernel launch.

@@ -118,10 +118,8 @@ class FunctionLowering:
         return {"Scalar": self.scalars.dim(value, loc)}
 
     def region(self, type: TileType, loc: Loc) -> list[dict[str, Any]]:
-        """The valid region of a tile as operands."""
-        extents = region(type.shape, type.valid)
-        assert extents is not None, "the frontend refuses validity that is no prefix of rows"
-        return [self.scalars.dim(extent, loc) for extent in extents]
+        """The rows and columns that hold the valid part of a tile, as operands."""
+        return [self.scalars.dim(extent, loc) for extent in region(type.shape, type.valid)]
 
     # Statements.
 

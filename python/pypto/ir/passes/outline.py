@@ -155,7 +155,8 @@ class _Outliner:
                         }
                         before.append(OpStmt("load", name, (temporary, zero, name.type.valid), loc, whole))
                     if inside:
-                        after.append(OpStmt("store", None, (name, zero, temporary, name.type.valid), loc))
+                        box = {"box": name.type.shape}
+                        after.append(OpStmt("store", None, (name, zero, temporary, name.type.valid), loc, box))
                 elif not inside:
                     tensors[name] = None
             elif isinstance(name, Symbol):

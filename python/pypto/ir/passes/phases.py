@@ -181,7 +181,8 @@ class _Splitter:
         if not isinstance(name, Var):
             assert isinstance(name, ScalarVar), "extents are parameters"
             return put(waits, (_BLOCK,), name, loc)
-        return [OpStmt("store", None, (name, self._row(name), waits, (1, *name.type.valid)), loc)]
+        box = {"box": (1, *name.tile.shape)}
+        return [OpStmt("store", None, (name, self._row(name), waits, (1, *name.type.valid)), loc, box)]
 
     @staticmethod
     def _row(name: Var) -> tuple[ScalarOp | object, ...]:

@@ -338,7 +338,9 @@ impl<'a> Checker<'a> {
     fn view(&mut self, at: Loc, dst: u32, src: u32, kind: &ViewKind) -> Check {
         let source = self.tensor(at, src)?;
         let target = self.tensor_slot(at, dst)?;
-        rule!(source.dtype == target.dtype, at, "a view of {} as {}", source.dtype, target.dtype);
+        let recast = matches!(kind, ViewKind::Reinterpret);
+        rule!(recast || source.dtype == target.dtype, at, "a view of {} as {}", source.dtype, target.dtype);
+        rule!(!recast || source.rank > 0, at, "a number has no axis that counts its bytes");
         let rank = match kind {
             ViewKind::Slice { offsets, extents, keep } => {
                 let rank = source.rank as usize;
@@ -357,6 +359,7 @@ impl<'a> Checker<'a> {
                 rule!(*a < source.rank && *b < source.rank, at, "axes {a} and {b} of rank {}", source.rank);
                 source.rank as usize
             }
+            ViewKind::Reinterpret => source.rank as usize,
         };
         rule!(rank == target.rank as usize, at, "the view has rank {rank}, its slot {}", target.rank);
         self.assigned[dst as usize] = true;

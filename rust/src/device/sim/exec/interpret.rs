@@ -293,8 +293,8 @@ impl<'a> Core<'a> {
             }
             Inst::View { dst, src, kind } => {
                 let source = frame.tensors[*src as usize];
-                let size = code.tensors[*src as usize].size();
-                let view = source.derive(kind, size, |operand| frame.int(operand));
+                let sizes = [*src, *dst].map(|slot| code.tensors[slot as usize].size());
+                let view = source.derive(kind, sizes, |operand| frame.int(operand));
                 frame.tensors[*dst as usize] = view.map_err(Stop::Message)?;
             }
             _ => unreachable!("handled by the caller"),
