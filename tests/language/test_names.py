@@ -114,11 +114,3 @@ def test_tools_that_do_not_exist_say_so() -> None:
         importlib.import_module("pypto.ir.pass_manager").PassManager()
     with pytest.raises(AttributeError, match=r"module 'pypto\.ir\.pass_manager' has no attribute 'Pass'"):
         importlib.import_module("pypto.ir.pass_manager").Pass  # noqa: B018
-
-
-def test_a_directory_without_binaries_has_none_to_invalidate(tmp_path) -> None:
-    from pypto.runtime.debug.replay import invalidate_binary_cache
-
-    invalidate_binary_cache(tmp_path)
-    with pytest.raises(FileNotFoundError, match="is no compiled directory"):
-        invalidate_binary_cache(tmp_path / "missing")
