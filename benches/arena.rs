@@ -4,7 +4,7 @@
 use _pypto::arena::BufferSpec;
 use _pypto::device::{Device, DeviceError, Executable, Launch};
 use _pypto::program::{Dim, Direction, Function, Loc, Param, ParamKind, Program};
-use _pypto::worker::{HostTensor, Value, Worker, WorkerConfig};
+use _pypto::worker::{HostTensor, NO_VERSION, ResidencyMode, Value, Worker, WorkerConfig};
 use _pypto::{DType, Shape};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
@@ -59,7 +59,7 @@ fn open() -> Arc<Worker> {
         capacity: 4 << 30,
         poison: false,
         packed_share: 0.5,
-        residency: pypto::worker::ResidencyMode::Off,
+        residency: ResidencyMode::Off,
     })
     .unwrap()
 }
@@ -77,6 +77,7 @@ fn program(count: usize) -> Arc<Program> {
     });
     let params = params.collect();
     let entry = Function {
+        source: Default::default(),
         name: "idle".into(),
         at: Loc::default(),
         params: vec![],
@@ -115,7 +116,7 @@ fn launch(criterion: &mut Criterion) {
         let registration = worker.register(program(count)).unwrap();
         let buffers: Vec<_> = (0..live).map(|_| worker.allocate(spec(&[16, 16])).unwrap()).collect();
         let shape = Shape::new(&[16, 16]).unwrap();
-        let resident = |buffer| Value::Resident { buffer, shape: &shape, dtype: DType::F32 };
+        let resident = |buffer| Value::Resident { buffer, offset: 0, shape: &shape, dtype: DType::F32 };
         let args: Vec<_> = buffers[live - count..].iter().map(resident).collect();
         group.bench_function(format!("{count}_resident_of_{live}_live"), |bencher| {
             // SAFETY: there are no host tensors.
@@ -127,7 +128,7 @@ fn launch(criterion: &mut Criterion) {
     let mut host = [[0f32; 256]; 3];
     let args = host.each_mut().map(|data| {
         let (data, shape) = (data.as_mut_ptr().cast(), Shape::new(&[16, 16]).unwrap());
-        Value::Host(HostTensor { data, shape, dtype: DType::F32, writable: true, version: pypto::worker::NO_VERSION })
+        Value::Host(HostTensor { data, shape, dtype: DType::F32, writable: true, version: NO_VERSION })
     });
     group.bench_function("3_host", |bencher| {
         // SAFETY: the host tensors are the arrays above.

@@ -1,6 +1,7 @@
 """Measure what a user feels from Python, and print it beside the targets.
 
-``python benches/python/run.py [--check] [--out DIRECTORY] [chains] [frontend] [launch] [memory] [startup] [tracing]``
+``python benches/python/run.py [--check] [--out DIRECTORY] [chains] [frontend] [launch] [memory] [startup] [styles]
+[tracing]``
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from measure import Result, as_json, as_text
 
-QUESTIONS = ("chains", "frontend", "launch", "memory", "startup", "tracing")
+QUESTIONS = ("chains", "frontend", "launch", "memory", "startup", "styles", "tracing")
 
 
 def main() -> int:

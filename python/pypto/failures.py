@@ -52,6 +52,10 @@ STALE_TENSOR = Failure(
 NOT_A_DEVICE_TENSOR = Failure(
     "not_a_device_tensor", TypeError, "Something that is no `DeviceTensor` where one is needed."
 )
+NOT_A_BENCHMARK = Failure("not_a_benchmark", TypeError, "Something that is no `BenchmarkStats` where one is needed.")
+BAD_BENCHMARK_RECORD = Failure(
+    "bad_benchmark_record", ValueError, "A kept benchmark that cannot be read. Measure again, or upgrade."
+)
 NOT_A_WORKER = Failure("not_a_worker", TypeError, "Something that is no `ChipWorker` where one is needed.")
 BAD_CONFIG = Failure("bad_config", TypeError, "`config` is no `RunConfig`.")
 NOT_AN_ARRAY = Failure("not_an_array", TypeError, "Something that is no array where one is needed.")
@@ -74,6 +78,7 @@ RUNTIME_MISMATCH = Failure(
 )
 UNKNOWN_PLATFORM = Failure("unknown_platform", ValueError, "No such platform. The text lists those that exist.")
 NOT_COMPILED = Failure("not_compiled", TypeError, "Something that is no compiled program. Compile it first.")
+TRACE_FORMAT = Failure("trace_format", ValueError, "No trace format belongs to the ending of the file's name.")
 SETTING_TYPE = Failure("setting_type", TypeError, "A setting has the wrong type. The text says what it may be.")
 SETTING_VALUE = Failure("setting_value", ValueError, "A setting has a value that it cannot have. The text says which.")
 SETTINGS_CONFLICT = Failure("settings_conflict", ValueError, "Two settings exclude each other. Leave one out.")

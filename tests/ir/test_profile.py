@@ -11,7 +11,7 @@ import pypto.language as pl
 from pypto import ir
 from pypto.runtime import RunConfig, run
 
-STEPS = ["verify", "on-chip memory", "lower and write"]
+STEPS = ["verify", "outline", "on-chip memory", "lower and write"]
 
 
 @pl.jit
@@ -55,4 +55,4 @@ def test_the_argument_the_environment_and_the_config_each_ask_for_it(
 def test_the_verification_is_no_step_where_it_is_left_out(tmp_path: Path) -> None:
     level = ir.VerificationLevel.NONE
     ir.compile(sample_kernels.RepeatedMatmul, tmp_path, verification_level=level, profiling=True)
-    steps(tmp_path, ["on-chip memory", "lower and write"])
+    steps(tmp_path, ["outline", "on-chip memory", "lower and write"])

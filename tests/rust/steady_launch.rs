@@ -9,7 +9,7 @@ use _pypto::device::sim::SimDevice;
 use _pypto::device::{Device, DeviceError, Executable, Launch};
 use _pypto::kernels::Isa;
 use _pypto::program::{Dim, Direction, Function, Loc, Param, ParamKind, Program};
-use _pypto::worker::{HostTensor, Registration, Value, Worker, WorkerConfig};
+use _pypto::worker::{HostTensor, Kept, NO_VERSION, Registration, ResidencyMode, Value, Worker, WorkerConfig};
 use _pypto::{DType, Shape};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
@@ -90,6 +90,7 @@ fn idle(inputs: usize) -> Arc<Program> {
     params.push(tensor("out".into(), Direction::Out));
     params.push(Param { name: "n".into(), kind: ParamKind::Scalar { dtype: DType::I32, baked: false } });
     let entry = Function {
+        source: Default::default(),
         name: "idle".into(),
         at: Loc::default(),
         params: vec![],
@@ -116,7 +117,7 @@ impl Arguments {
         let params = program.params.clone();
         let shapes: Vec<_> = params.iter().filter_map(|param| shape(param, ROWS)).collect();
         let elements = |shape: &Shape| shape.elements().unwrap() as usize;
-        let spec = |shape: &Shape| BufferSpec { shape: *shape, dtype: DType::F32, site: None };
+        let spec = |shape: &Shape| BufferSpec { shape: *shape, dtype: DType::F32, site: None, scope: None };
         let host = shapes.iter().map(|shape| (0..elements(shape)).map(|at| (at % 7) as f32).collect()).collect();
         let resident = shapes.iter().map(|shape| worker.allocate(spec(shape)).unwrap()).collect();
         Self { params, host, resident }
@@ -130,16 +131,14 @@ impl Arguments {
             .iter()
             .map(|shape| match (shape, resident) {
                 (None, _) => Value::Int(scalar),
-                (Some(shape), true) => Value::Resident { buffer: tensors.next().unwrap().1, shape, dtype: DType::F32 },
+                (Some(shape), true) => {
+                    let buffer = tensors.next().unwrap().1;
+                    Value::Resident { buffer, offset: 0, shape, dtype: DType::F32 }
+                }
                 (Some(shape), false) => {
                     let data = tensors.next().unwrap().0.as_mut_ptr().cast();
-                    Value::Host(HostTensor {
-                        data,
-                        shape: *shape,
-                        dtype: DType::F32,
-                        writable: true,
-                        version: pypto::worker::NO_VERSION,
-                    })
+                    let (shape, dtype) = (*shape, DType::F32);
+                    Value::Host(HostTensor { data, shape, dtype, writable: true, version: NO_VERSION })
                 }
             })
             .collect();
@@ -147,6 +146,32 @@ impl Arguments {
         // SAFETY: the host tensors are the vectors above.
         unsafe { worker.launch(registration, &args, &mut || true) }.unwrap();
         ALLOCATIONS.load(Ordering::Relaxed) - before
+    }
+}
+
+impl Arguments {
+    /// Launches resident tensors that were bound before, and says how many allocations that took.
+    fn launch_prepared(&self, worker: &Worker, registration: &Arc<Registration>) -> u64 {
+        let mut buffers = self.resident.iter();
+        let args = self.params.iter().map(|param| match shape(param, ROWS) {
+            None => Kept::Other(Value::Int(1)),
+            Some(shape) => {
+                let buffer = buffers.next().unwrap().clone();
+                Kept::Resident { buffer, offset: 0, shape, dtype: DType::F32 }
+            }
+        });
+        let prepared = worker.enter("bind").unwrap().prepare(registration, args.collect()).unwrap();
+        let mut allocations = 0;
+        for round in 0..6 {
+            let before = ALLOCATIONS.load(Ordering::Relaxed);
+            // SAFETY: there are no host tensors.
+            let launched = unsafe { worker.enter("run").unwrap().launch_prepared(&prepared, &[], &mut || true) };
+            assert!(launched.unwrap());
+            if round >= 3 {
+                allocations += ALLOCATIONS.load(Ordering::Relaxed) - before;
+            }
+        }
+        allocations
     }
 }
 
@@ -168,7 +193,7 @@ fn open(device: Box<dyn Device>) -> Arc<Worker> {
         capacity: 256 << 20,
         poison: false,
         packed_share: 0.5,
-        residency: pypto::worker::ResidencyMode::Off,
+        residency: ResidencyMode::Off,
     })
     .unwrap()
 }
@@ -186,6 +211,8 @@ fn check(worker: &Worker, program: Arc<Program>, name: &str) {
             }
         }
     }
+    let allocations = args.launch_prepared(worker, &registration);
+    assert_eq!(allocations, 0, "{name}, prepared");
     let result = args.host.last().unwrap();
     assert!(name.starts_with("idle") || result.iter().any(|&value| value != 0.0), "{name} computed nothing");
 }

@@ -14,6 +14,7 @@ from pypto.ir.diagnostics import (
     KernelTypeError,
     KernelValueError,
     Loc,
+    OnChipMemoryWarning,
     PartialCodegenError,
 )
 from pypto.ir.nodes import Function, Program
@@ -59,6 +60,7 @@ __all__ = [
     "KernelValueError",
     "Loc",
     "MemoryPlanner",
+    "OnChipMemoryWarning",
     "OptimizationStrategy",
     "ParamDirection",
     "ParamInfo",

@@ -11,7 +11,7 @@ from typing import Any
 from pypto import environment, failures
 from pypto.ir import artifacts, kernel_config, pass_context
 from pypto.ir.compiled_program import CompiledProgram
-from pypto.ir.diagnostics import error_for
+from pypto.ir.diagnostics import Diagnostic, OnChipMemoryWarning, error_for, warn_of
 from pypto.ir.lower import lower
 from pypto.ir.nodes import Program
 from pypto.ir.param_info import Metadata, ParamDirection, ParamInfo
@@ -55,7 +55,7 @@ def compile(
     `PassContext` is active, those of them that it has too are its own, and giving them here is a `RuntimeError`;
     `VerificationLevel.NONE` skips the check of the IR. A program with several entries gives a compiled program of which
     `compiled["name"]` is one entry. `runtime` is the kind of runtime to build for (a `RuntimeKind` or its value). A
-    kernel that keeps more on chip than the real chip has room for is warned of in the log `pypto.ir` (level INFO), with
+    kernel that keeps more on chip than the real chip has room for is warned of (`pypto.ir.OnChipMemoryWarning`), with
     `strict_memory` it is refused; `report/perf_hints.log` lists such kernels.
     `profiling` writes to `report/pipeline_profile.txt` and `.json` how long each step took.
     """
@@ -88,25 +88,28 @@ def compile(
     if verification_level not in (VerificationLevel.NONE, VerificationLevel.NONE.name):
         with profile.step("verify"):
             verify(ir)
+    with profile.step("outline"):
+        outlined = outline(ir)
     with profile.step("on-chip memory"):
-        hints = check_on_chip(outline(ir), strict_memory)
+        hints = check_on_chip(outlined, strict_memory)
     directory = _directory(output_dir, ir.name)
     _report(directory, hints)
     programs = ir.entries()
     if len(programs) < 2:
         artifacts.remove_other_kinds(directory, artifacts.SIDECAR)
         with profile.step("lower and write"):
-            compiled = _compile_entry(ir, directory, platform, backend, dump_passes, kind)
+            compiled = _compile_entry(ir, outlined, directory, platform, backend, dump_passes, kind)
         if profiling:
             profile.write(directory / "report")
         return compiled
     entries: dict[str, CompiledProgram] = {}
-    for program in programs:
+    for program, flat in zip(programs, outlined.entries(), strict=True):
         wrap_kernel_entry(program)
+        wrap_kernel_entry(flat)
         place = directory / program.name
         place.mkdir(exist_ok=True)
         with profile.step(f"lower and write {program.name}"):
-            entries[program.name] = _compile_entry(program, place, platform, backend, dump_passes, kind)
+            entries[program.name] = _compile_entry(program, flat, place, platform, backend, dump_passes, kind)
     artifacts.remove_other_kinds(directory, artifacts.ENTRIES)
     artifacts.write_json(directory / artifacts.ENTRIES, list(entries))
     if profiling:
@@ -114,10 +117,12 @@ def compile(
     return CompiledProgram(ir, directory, backend_type=backend, platform=platform, entries=entries, runtime=kind)
 
 
-def _report(directory: Path, hints: list[str]) -> None:
+def _report(directory: Path, hints: list[Diagnostic]) -> None:
     report = directory / "report"
     report.mkdir(exist_ok=True)
-    (report / "perf_hints.log").write_text("\n".join([*hints, ""]))
+    (report / "perf_hints.log").write_text("".join(f"{hint.render()}\n" for hint in hints))
+    for hint in hints:
+        warn_of(hint, OnChipMemoryWarning)
 
 
 def _runtime_kind(runtime: object) -> str:
@@ -132,15 +137,22 @@ def _runtime_kind(runtime: object) -> str:
 
 
 def _compile_entry(
-    ir: Program, directory: Path, platform: str, backend: BackendType, dump: bool, runtime: str
+    ir: Program, outlined: Program, directory: Path, platform: str, backend: BackendType, dump: bool, runtime: str
 ) -> CompiledProgram:
     check_outputs(ir.entry)
-    core = lower(ir)
+    phased = split_phases(outlined)
+    core = lower(phased)
     metadata = _metadata(core, len(ir.entry.returns))
     compiled = CompiledProgram(
         ir, directory, backend_type=backend, platform=platform, core=core, metadata=metadata, runtime=runtime
     )
-    _write(compiled, ir, core, metadata, dump)
+    _write(compiled, core, metadata)
+    if dump:
+        dumps = directory / "passes_dump"
+        dumps.mkdir(exist_ok=True)
+        versions = {"00_after_Frontend": ir, "01_after_Outline": outlined, "02_after_Phases": phased}
+        for name, version in versions.items():
+            (dumps / f"{name}.py").write_text(version.as_python())
     return compiled
 
 
@@ -182,7 +194,7 @@ def _metadata(core: dict[str, Any], returns: int) -> Metadata:
     return Metadata(tuple(params), returns)
 
 
-def _write(compiled: CompiledProgram, ir: Program, core: dict[str, Any], metadata: Metadata, dump_passes: bool) -> None:
+def _write(compiled: CompiledProgram, core: dict[str, Any], metadata: Metadata) -> None:
     directory = compiled.output_dir
     artifacts.write_json(directory / artifacts.PROGRAM, core)
     kernel_config.write(directory, core, compiled.runtime_name)
@@ -206,9 +218,3 @@ def _write(compiled: CompiledProgram, ir: Program, core: dict[str, Any], metadat
             "backend_type": compiled.backend_type.value,
         },
     )
-    if dump_passes:
-        dumps = directory / "passes_dump"
-        dumps.mkdir(exist_ok=True)
-        (dumps / "00_after_Frontend.py").write_text(ir.as_python())
-        (dumps / "01_after_Outline.py").write_text(outline(ir).as_python())
-        (dumps / "02_after_Phases.py").write_text(split_phases(outline(ir)).as_python())

@@ -11,7 +11,7 @@ if not TYPE_CHECKING:
         """Names that exist and are not supported, `PassManager` among them."""
         from pypto.ir.unsupported import find
 
-        return find(name)
+        return find(name, __name__)
 
 
 class OptimizationStrategy(Enum):

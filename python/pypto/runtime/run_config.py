@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pypto import _pypto, failures
-from pypto.runtime import settings
+from pypto.runtime import sanitizers, settings
 
 if TYPE_CHECKING:
     from pypto.ir import BackendType, DiagnosticPhase, MemoryPlanner, OptimizationStrategy
@@ -28,6 +28,7 @@ _COMPILE_SWITCHES = (
     "dump_passes", "save_kernels", "codegen_only", "compile_profiling", "analyze_auto_scopes_for_deps",
     "dump_ptoas_passes",
 )  # fmt: skip
+_QUEUE_DEPTH_MAX = 2**20
 _DEVICE_MEMORY_MAX = 2**63 - 1
 """Addresses of device memory have 63 bits. What a machine gives is less; it says so when a worker is opened."""
 
@@ -65,8 +66,8 @@ class RunConfig:
     """How to compile, open a device and launch. All fields have defaults.
 
     `ChipWorker(config=...)` reads `platform`, `device_id`, `device_memory`, `poison`, `cores`, `packed_weights`,
-    `schedule_seed` and `residency`; `docs/run_config.md` says who reads which of the others. Fields are checked when
-    the object is made, not when one is assigned later.
+    `schedule_seed`, `sanitize`, `queue_depth` and `residency`; `docs/run_config.md` says who reads which of the others.
+    Fields are checked when the object is made, not when one is assigned later.
 
     Attributes:
         platform: One of `PLATFORMS`.
@@ -102,7 +103,11 @@ class RunConfig:
         cores: Simulated cores of a worker; None for one for each processor that the process may use.
         packed_weights: Keep a packed form beside resident matrices that products use again and again: the share of the
             device memory that these may take, True for a half, False for none.
+        queue_depth: How many submitted launches of a worker may be under way; `submit` waits where there are more. None
+            for 64.
         schedule_seed: Run independent tasks of a launch in a random order that follows from it, for tests of programs.
+        sanitize: Sanitizers that check each launch: `"race"`, `"uninit"`, `"bounds"`, several as an iterable or
+            separated by commas, `()` for none; None follows `PYPTO_SANITIZE`.
         residency: What to do about host arguments that do not change: `off` nothing, `advise` counts them for
             `ChipWorker.advice`, `auto` counts them and keeps a copy of them on the device.
 
@@ -143,7 +148,9 @@ class RunConfig:
     cores: int | None = None
     packed_weights: bool | float = True
     schedule_seed: int | None = None
+    sanitize: str | Iterable[str] | None = None
     strict_memory: bool = False
+    queue_depth: int | None = None
     residency: str = "off"
 
     def __post_init__(self) -> None:
@@ -159,8 +166,10 @@ class RunConfig:
         settings.check_range("cores", self.cores, _pypto.MAX_CORES, "cores")
         if self.residency not in RESIDENCY:
             raise failures.SETTING_VALUE(f"residency must be one of {', '.join(RESIDENCY)}, got {self.residency!r}")
+        settings.check_range("queue_depth", self.queue_depth, _QUEUE_DEPTH_MAX, "launches")
         settings.check_share("packed_weights", self.packed_weights)
         settings.check_seed("schedule_seed", self.schedule_seed)
+        self.sanitize = None if self.sanitize is None else sanitizers.parse("sanitize", self.sanitize)
         settings.check_instance("poison", self.poison, bool, "True, False")
         settings.check_instance("strict_memory", self.strict_memory, bool, "True, False")
 

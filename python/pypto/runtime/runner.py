@@ -13,6 +13,7 @@ from pypto import failures
 from pypto.runtime import golden_files, programs
 from pypto.runtime.dispatch import dispatch
 from pypto.runtime.golden import named_outputs, validate_golden
+from pypto.runtime.half_scalars import from_bits
 from pypto.runtime.run_config import RunConfig, backend_of
 
 if TYPE_CHECKING:
@@ -186,7 +187,8 @@ def execute_compiled(
 
     Args:
         work_dir: The directory.
-        args: One argument for each parameter.
+        args: One argument for each parameter; scalars as numbers or ctypes, FP16 and BF16 also as their bits in a
+            `c_uint16`.
         platform: Where to run.
         device_id: Which device.
         dfx: Device diagnostics: labels on the simulated chip, which its trace records.
@@ -205,7 +207,7 @@ def execute_compiled(
         raise failures.BAD_LEVEL(f"execute_compiled() runs on one chip, level=2, got level={level}")
     compiled = CompiledProgram.from_dir(str(work_dir), platform=platform)
     config = RunConfig(platform=platform, device_id=device_id, aicpu_thread_num=aicpu_thread_num, **asdict(dfx))
-    dispatch(compiled, tuple(args), config)
+    dispatch(compiled, from_bits(compiled, args), config)
 
 
 def _compile(program: Any, tensors: Sequence[Any], config: RunConfig) -> CompiledProgram:

@@ -1,8 +1,9 @@
 //! `check_arguments`: what a launch would say about its arguments, without the launch.
 
 use super::codes::Edge;
-use super::handle::{RegistrationHandle, launch_error, read_argument};
+use super::handle::RegistrationHandle;
 use super::tensor::DeviceTensor;
+use super::way::launch_error;
 use crate::program::ParamKind;
 use crate::worker::Value;
 use pyo3::prelude::*;
@@ -35,7 +36,7 @@ pub(super) fn check_arguments(
                 let (shape, dtype) = tensor.map(|tensor| (tensor.extents(), tensor.element())).expect("it is resident");
                 Value::Resident { buffer: &resident.buffer, offset: resident.offset, shape, dtype }
             }
-            _ => read_argument(arg, param, position, &mut keep)?,
+            _ => handle.read_argument(arg, param, position, &mut keep)?,
         });
     }
     let checked = handle.shared().enter(py, "run")?.check(handle.registration(), &values);

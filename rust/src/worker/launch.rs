@@ -2,19 +2,19 @@
 //! but the worker's.
 #![allow(unsafe_code)] // It hands addresses to the device.
 
-use super::bind::{NO_MEMORY, Staged, staging_size};
+use super::bind::{Bound, NO_MEMORY, Staged, staging_size};
 use super::counters::Tally;
 use super::error::WorkerError;
 use super::packed::PackedForms;
-use super::register::{Registered, Registration, check_registration};
+use super::register::{Loaded, Registered, Registration, check_registration};
 use super::residency::Times;
 use super::value::Value;
-use super::{Note, Open, Session};
+use super::{Note, Open, Session, Worker};
 use crate::arena::{Arena, FILL, GUARD};
 use crate::device::{self, Device, TensorArg};
 use crate::error::Result;
 use crate::program::Direction;
-use crate::trace::{self, names};
+use crate::trace::{self, Span, names};
 use std::time::Instant;
 
 impl Session<'_> {
@@ -45,27 +45,71 @@ impl Session<'_> {
         args: &[Value<'_>],
         poll: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
+        let notes = std::mem::take(&mut self.notes);
+        let (open, worker) = self.launching(registration)?;
+        let begun = Begun::new(registration, notes, open.residency.is_some());
+        let bind = trace::span(names::BIND, begun.invocation, 0);
+        let bind_args = trace::span(names::BIND_ARGS, begun.invocation, args.len() as u64);
+        let Registered { loaded, bound } = &mut open.registry.entries[registration.cid() as usize];
+        bound.bind(registration.program(), args, &mut open.arena, &worker.owner, &mut loaded.versions)?;
+        drop(bind_args);
+        // SAFETY: the caller vouches for the host tensors, and they were bound just now.
+        unsafe { open.launch_bound(registration, None, &worker.tally, poll, begun, bind) }
+    }
+
+    /// What a launch works with, if the registration may launch here now.
+    pub(super) fn launching(&mut self, registration: &Registration) -> Result<(&mut Open, &Worker), WorkerError> {
         check_registration(registration, &self.worker.owner)?;
-        let (owner, tally) = (&self.worker.owner, &self.worker.tally);
+        let owner = &self.worker.owner;
         let open = self.open.as_mut().filter(|_| owner.is_open());
         let open = open.ok_or_else(|| WorkerError::Closed { operation: self.operation, owner: owner.clone() })?;
-        let cid = registration.cid() as usize;
-        let program = registration.program();
+        Ok((open, self.worker))
+    }
+}
+
+/// A launch that is recorded from here on.
+pub(super) struct Begun {
+    pub invocation: u32,
+    /// When, where that is wanted.
+    pub began: Option<Instant>,
+    _run: Span,
+}
+
+impl Begun {
+    #[inline]
+    pub fn new(registration: &Registration, notes: Vec<Note>, timed: bool) -> Self {
         let invocation = if trace::is_enabled() { trace::next_invocation() } else { 0 };
-        let _run = trace::span(names::CHIP_RUN, invocation, registration.content_id());
-        let began = open.residency.as_ref().map(|_| Instant::now());
-        if !self.notes.is_empty() {
-            let _config = trace::span(names::CONFIG, invocation, self.notes.len() as u64);
-            for (name, value) in self.notes.drain(..) {
+        let run = trace::span(names::CHIP_RUN, invocation, registration.content_id());
+        let began = timed.then(Instant::now);
+        if !notes.is_empty() {
+            let _config = trace::span(names::CONFIG, invocation, notes.len() as u64);
+            for (name, value) in notes {
                 drop(trace::span(name, invocation, value));
             }
         }
+        Self { invocation, began, _run: run }
+    }
+}
 
-        let bind = trace::span(names::BIND, invocation, 0);
-        let bind_args = trace::span(names::BIND_ARGS, invocation, args.len() as u64);
-        let repeats = open.registry.entries[cid].bound.bind(program, args, &mut open.arena, owner)?;
-        drop(bind_args);
-        if open.registry.entries[cid].bound.is_noop() {
+impl Open {
+    /// Launches with bound arguments: those of `prepared`, or else the last ones of the registration. `bind` is the span
+    /// of binding them.
+    ///
+    /// # Safety
+    /// As for [`Session::launch`]; the arguments were bound in this session and with its arena.
+    pub(super) unsafe fn launch_bound(
+        &mut self,
+        registration: &Registration,
+        prepared: Option<&mut Bound>,
+        tally: &Tally,
+        poll: &mut dyn FnMut() -> bool,
+        begun: Begun,
+        bind: Span,
+    ) -> Result<()> {
+        let cid = registration.cid() as usize;
+        let invocation = begun.invocation;
+        let bound = prepared.as_deref().unwrap_or(&self.registry.entries[cid].bound);
+        if bound.is_noop() {
             drop(bind);
             let _runner_run = trace::span(names::RUNNER_RUN, invocation, 0);
             if trace::is_enabled() {
@@ -74,25 +118,27 @@ impl Session<'_> {
             tally.launches.add(1);
             return Ok(());
         }
-        open.grow_staging(cid)?;
+        let staging = bound.staging_bytes;
+        self.grow_staging(cid, staging)?;
         drop(bind);
-        let Open { device, arena, registry, workspace, packed, residency } = open;
-        let entry = &mut registry.entries[cid];
+        let Open { device, arena, registry, workspace, packed, residency } = self;
+        let Registered { loaded, bound } = &mut registry.entries[cid];
+        let bound = prepared.unwrap_or(bound);
+        let repeats = loaded.seen == bound.version;
         if let Some(residency) = residency {
             // SAFETY: the caller vouches for the host tensors.
-            unsafe { residency.before(cid as u64, &mut entry.bound, device.as_ref(), arena, packed) };
+            unsafe { residency.before(cid as u64, bound, device.as_ref(), arena, packed) };
         }
-        let mut times = began.map(|began| Times { began, upload_ns: 0, download_ns: 0 });
+        let mut times = begun.began.map(|began| Times { began, upload_ns: 0, download_ns: 0 });
         let clock = || residency.as_ref().map(|_| Instant::now());
         let begin = clock();
         // SAFETY: as above.
-        unsafe { entry.copy_in(device.as_ref(), arena, tally, repeats, invocation) };
+        unsafe { loaded.copy_in(bound, device.as_ref(), arena, tally, repeats, invocation) };
         times.iter_mut().for_each(|times| times.upload_ns = since(begin));
-        entry.find_packed(packed, device.as_ref(), arena, invocation);
+        loaded.find_packed(bound, packed, device.as_ref(), arena, invocation);
 
-        let Registered { executable, scratch, bound, .. } = entry;
-        bound.launches();
-        let scratch = scratch.as_ref().map_or(NO_MEMORY, |chunk| arena.chunk_pointer(chunk));
+        loaded.seen = bound.version;
+        let scratch = loaded.scratch.as_ref().map_or(NO_MEMORY, |chunk| arena.chunk_pointer(chunk));
         let launch = device::Launch {
             tensors: &bound.tensors,
             scalars: &bound.scalars,
@@ -107,7 +153,7 @@ impl Session<'_> {
         let begin = if trace::is_enabled() { trace::now() } else { 0 };
         // SAFETY: `bind` checked number, rank, types, extents and overlap; the addresses are live memory of this arena of
         // that size; the scratch memory is what the executable asked for.
-        let outcome = unsafe { executable.launch(launch) };
+        let outcome = unsafe { loaded.executable.launch(launch) };
         if begin != 0 {
             device_wall(begin, invocation);
         }
@@ -116,17 +162,18 @@ impl Session<'_> {
 
         // SAFETY: the caller vouches for the host tensors.
         let begin = clock();
-        unsafe { entry.copy_out(device.as_ref(), tally, invocation) };
+        unsafe { loaded.copy_out(bound, device.as_ref(), tally, invocation) };
         times.iter_mut().for_each(|times| times.download_ns = since(begin));
         if let (Some(residency), Some(times)) = (residency, times) {
             // SAFETY: as above.
-            unsafe { residency.after(cid as u64, &entry.bound, &times) };
+            unsafe { residency.after(cid as u64, bound, &times) };
         }
         tally.launches.add(1);
         if arena.is_poisoned() {
             let _validate = trace::span(names::VALIDATE, invocation, 0);
-            entry.check_staging_guards(arena)?;
-            arena.check_guards(|| format!("found after a launch of '{}'", program.name))?;
+            loaded.check_staging_guards(bound, arena)?;
+            let name = &registration.program().name;
+            arena.check_guards(|| format!("found after a launch of '{name}'"))?;
         }
         Ok(())
     }
@@ -143,13 +190,14 @@ fn device_wall(begin: u64, invocation: u32) {
     trace::record(trace::Record { begin, end, arg: 0, invocation, name, track });
 }
 
-impl Registered {
+impl Loaded {
     /// Gives each host tensor its place in the staging memory, and fills that with what the program may see there.
     ///
     /// # Safety
     /// The bound host tensors are valid for reads.
     unsafe fn copy_in(
-        &mut self,
+        &self,
+        bound: &mut Bound,
         device: &dyn Device,
         arena: &mut Arena,
         tally: &Tally,
@@ -157,16 +205,17 @@ impl Registered {
         invocation: u32,
     ) {
         let Some(staging) = &self.staging else { return };
-        let copies = self.bound.copied(Direction::Out);
+        let copies = bound.copied(Direction::Out);
         let _copies = copies.map(|bytes| trace::span(names::H2D, invocation, bytes));
-        for staged in &self.bound.staged {
+        for staged in &bound.staged {
             let own = arena.chunk_pointer(staging).wrapping_add(staged.offset as usize);
             let target = if staged.kept.is_null() { own } else { staged.kept };
-            self.bound.tensors[staged.tensor as usize].data = target;
+            bound.tensors[staged.tensor as usize].data = target;
             if staged.is_fresh {
                 continue;
             }
             if staged.direction == Direction::Out {
+                device.memory_is_fresh(target, staged.bytes);
                 // The memory holds results of earlier launches, which must not come back in what this one leaves alone.
                 if arena.is_poisoned() {
                     arena.fill_chunk(staging, staged.offset, staged.bytes, FILL);
@@ -188,16 +237,25 @@ impl Registered {
     }
 
     /// Drops the packed forms of what the launch writes and finds those of what it multiplies by.
-    fn find_packed(&mut self, forms: &mut PackedForms, device: &dyn Device, arena: &mut Arena, invocation: u32) {
-        for &(tensor, item) in &self.written {
-            let TensorArg { data, shape } = &self.bound.tensors[tensor];
-            forms.forget(*data, || shape.elements().unwrap_or(0).saturating_mul(item), arena);
+    fn find_packed(
+        &self,
+        bound: &Bound,
+        forms: &mut PackedForms,
+        device: &dyn Device,
+        arena: &mut Arena,
+        invocation: u32,
+    ) {
+        if !forms.is_empty() {
+            for &(tensor, item) in &self.written {
+                let TensorArg { data, shape } = &bound.tensors[tensor];
+                forms.forget(*data, || shape.elements().unwrap_or(0).saturating_mul(item), arena);
+            }
         }
         forms.begin_launch();
         for packable in self.executable.packable() {
             let is_passing = |staged: &Staged| staged.tensor as usize == packable.tensor && staged.kept.is_null();
-            let staged = self.bound.staged.iter().any(is_passing);
-            let resident = (!staged).then(|| &self.bound.tensors[packable.tensor]);
+            let staged = bound.staged.iter().any(is_passing);
+            let resident = (!staged).then(|| &bound.tensors[packable.tensor]);
             forms.add(packable, resident, device, arena, invocation);
         }
     }
@@ -206,12 +264,12 @@ impl Registered {
     ///
     /// # Safety
     /// The bound host tensors that the program writes are valid for writes.
-    unsafe fn copy_out(&self, device: &dyn Device, tally: &Tally, invocation: u32) {
-        let Some(bytes) = self.bound.copied(Direction::In) else { return };
+    unsafe fn copy_out(&self, bound: &Bound, device: &dyn Device, tally: &Tally, invocation: u32) {
+        let Some(bytes) = bound.copied(Direction::In) else { return };
         let _copies = trace::span(names::D2H, invocation, bytes);
-        for staged in self.bound.staged.iter().filter(|staged| staged.direction != Direction::In) {
+        for staged in bound.staged.iter().filter(|staged| staged.direction != Direction::In) {
             let _copy = trace::span(self.spans[staged.param as usize].1, invocation, staged.bytes);
-            let source = self.bound.tensors[staged.tensor as usize].data;
+            let source = bound.tensors[staged.tensor as usize].data;
             // SAFETY: as for the copy in; the tensor was checked to be writable.
             unsafe { device.copy_out(staged.host, source, staged.bytes as usize) };
         }
@@ -219,9 +277,9 @@ impl Registered {
     }
 
     /// Poison mode: whether the program wrote behind the end of a staged tensor.
-    fn check_staging_guards(&self, arena: &Arena) -> Result<(), WorkerError> {
+    fn check_staging_guards(&self, bound: &Bound, arena: &Arena) -> Result<(), WorkerError> {
         let Some(staging) = &self.staging else { return Ok(()) };
-        for staged in &self.bound.staged {
+        for staged in &bound.staged {
             let (offset, bytes) = guard_of(staged);
             if let Some(behind) = arena.chunk_damage(staging, offset, bytes) {
                 let program = self.registration.program();

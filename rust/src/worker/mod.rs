@@ -9,6 +9,7 @@
 //! |             | `mismatch` words refusals                                                           |
 //! | `residency` | host arguments that do not change: counted, and kept on the device where asked for   |
 //! | `packed`    | packed forms beside resident weights                                                |
+//! | `prepared`  | arguments that are checked once, for many launches                                  |
 //! | `check`     | what `bind` says about arguments, without a launch                                  |
 //! | `launch`    | bind, copies in, the device's work, copies out; `workspace` lends memory            |
 //! | `close`     | the end, in the order that the contract sets                                        |
@@ -26,6 +27,7 @@ mod launch;
 mod memory;
 mod mismatch;
 mod packed;
+mod prepared;
 mod ranges;
 mod register;
 mod residency;
@@ -37,9 +39,10 @@ pub use close::CloseReport;
 pub use counters::Counters;
 pub use error::WorkerError;
 pub use memory::FreeOutcome;
+pub use prepared::Prepared;
 pub use register::{Registration, ResidencyReport};
 pub use residency::{NO_VERSION, ProgramUse, ResidencyMode, UploadUse};
-pub use value::{HostTensor, Value};
+pub use value::{HostTensor, Kept, Value};
 
 use crate::arena::{Arena, Buffer, BufferSpec, MemoryReport, Owner, Site};
 use crate::device::Device;

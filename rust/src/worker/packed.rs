@@ -125,6 +125,11 @@ impl PackedForms {
         }
     }
 
+    /// Whether nothing is known about any matrix.
+    pub fn is_empty(&self) -> bool {
+        self.forms.is_empty()
+    }
+
     /// The bytes at `data` are about to change, or to belong to nobody.
     #[inline]
     pub fn forget(&mut self, data: *const u8, bytes: impl FnOnce() -> u64, arena: &mut Arena) {
