@@ -101,12 +101,7 @@ class Buffer:
         """What messages call it: dtype, shape, address, size, and where it was allocated."""
 
     def tensor(self, shape: Sequence[int], dtype: torch.dtype) -> DeviceTensor:
-        """A typed view from its first byte.
-
-        Raises:
-            TypeError: As for `DeviceTensor`.
-            ValueError: As for `DeviceTensor`, and where the view is larger than the buffer.
-        """
+        """A typed view from its first byte. It raises what `DeviceTensor` does, and `ValueError` where it is larger."""
 
 @final
 class DeviceTensor:
@@ -274,10 +269,7 @@ class RegistrationHandle:
             *args: As for a call. Where the outputs are left out, each launch makes and returns them.
 
         Raises:
-            TypeError: As for a call.
-            ValueError: As for a call.
-            OverflowError: As for a call.
-            RuntimeError: The handle was unregistered or its worker closed.
+            As for a call; see `ChipWorker.run`.
         """
 
     def submit(self, *args: Any, config: Any = None) -> LaunchFuture:
@@ -355,12 +347,7 @@ class BoundLaunch:
         """
 
     def submit(self) -> LaunchFuture:
-        """Queues the launch; see `RegistrationHandle.submit`.
-
-        Raises:
-            ValueError: A host array cannot be read.
-            RuntimeError: The handle was unregistered, its worker closed, or the process is a fork.
-        """
+        """Queues the launch; see `RegistrationHandle.submit`, also for what it raises."""
 
     @property
     def handle(self) -> RegistrationHandle:
@@ -385,81 +372,62 @@ class BoundLaunch:
 
 @final
 class QueuedLaunch:
-    """What a `LaunchFuture` knows of its launch."""
+    """What a `LaunchFuture`, which documents it, knows of its launch."""
 
-    def cancel(self) -> bool:
-        """Takes the launch out of the queue, if it has not begun; whether it is out."""
-
-    def begun(self) -> bool:
-        """Whether it has begun."""
-
+    def cancel(self) -> bool: ...
+    def begun(self) -> bool: ...
     def check_process(self) -> None:
-        """Refuses a process that is a fork of the one that queued it.
-
-        Raises:
-            RuntimeError: It is one.
-        """
+        """Raises `RuntimeError` in a process that is a fork of the one that queued it."""
 
 @final
 class MemoryReport:
-    """The memory of one worker at one moment. Sizes are bytes; it prints as a table."""
+    """The memory of one worker at one moment. Sizes are bytes; it prints as a table.
+
+    Attributes:
+        capacity: The most that can be allocated at once.
+        reserved: Address space taken from the machine.
+        committed: Memory taken from the machine: pages that were touched.
+        live: Sum of the user's live allocations.
+        peak: The largest value that `live` ever had.
+        staging: What programs keep for copies of host arguments.
+        scratch: What programs keep to work in.
+        packed: Bytes of the packed forms of resident weights.
+        free: Not allocated.
+        largest_free: The largest request that would succeed.
+        count: How many live allocations the user has.
+        fragmentation: The share of free memory that the largest request cannot have, 0 to 1.
+        tags: Live bytes and their high-water mark by tag; see `ChipWorker.memory_budget`.
+        live_buffers: The user's live allocations, largest first.
+    """
 
     @property
-    def capacity(self) -> int:
-        """The most that can be allocated at once."""
-
+    def capacity(self) -> int: ...
     @property
-    def reserved(self) -> int:
-        """Address space taken from the machine."""
-
+    def reserved(self) -> int: ...
     @property
-    def committed(self) -> int:
-        """Memory taken from the machine: pages that were touched."""
-
+    def committed(self) -> int: ...
     @property
-    def live(self) -> int:
-        """Sum of the user's live allocations."""
-
+    def live(self) -> int: ...
     @property
-    def peak(self) -> int:
-        """The largest value that `live` ever had."""
-
+    def peak(self) -> int: ...
     @property
-    def staging(self) -> int:
-        """What programs keep for copies of host arguments."""
-
+    def staging(self) -> int: ...
     @property
-    def scratch(self) -> int:
-        """What programs keep to work in."""
-
+    def scratch(self) -> int: ...
     @property
-    def packed(self) -> int:
-        """Bytes of the packed forms of resident weights."""
-
+    def packed(self) -> int: ...
     @property
-    def free(self) -> int:
-        """Not allocated."""
-
+    def free(self) -> int: ...
     @property
-    def largest_free(self) -> int:
-        """The largest request that would succeed."""
-
+    def largest_free(self) -> int: ...
     @property
-    def count(self) -> int:
-        """How many live allocations the user has."""
-
+    def count(self) -> int: ...
     @property
-    def fragmentation(self) -> float:
-        """The share of free memory that the largest request cannot have, 0 to 1."""
-
+    def fragmentation(self) -> float: ...
     @property
-    def tags(self) -> dict[str, tuple[int, int]]:
-        """Live bytes and their high-water mark by tag; see `ChipWorker.memory_budget`."""
-
+    def tags(self) -> dict[str, tuple[int, int]]: ...
     @property
-    def live_buffers(self) -> list[Buffer]:
-        """The user's live allocations, largest first."""
-
+    def live_buffers(self) -> list[Buffer]: ...
     def as_dict(self) -> dict[str, Any]:
         """All of the above by name."""
 
@@ -502,20 +470,7 @@ class Worker:
         name: str | None = None,
         residency: str = "off",
     ) -> Worker:
-        """Opens a device.
-
-        Args:
-            platform: One of `RunConfig`'s platforms.
-            device_id: Which device of it.
-            capacity: Bytes of device memory.
-            poison: Fill new memory with NaN patterns and guard its ends.
-            packed_weights: Share of the capacity that packed forms of resident weights may take.
-            cores: Simulated cores; one for each processor that the process may use if not given.
-            schedule_seed: Independent tasks run in a random order that follows from it, for tests.
-            queue_depth: Submitted launches that may be under way until `submit` waits.
-            sanitize: Names of sanitizers: `race`, `uninit`, `bounds`.
-            name: What messages call it.
-            residency: What to do about host arguments that do not change: `off`, `advise` or `auto`.
+        """Opens a device; the settings are those of `RunConfig`.
 
         Raises:
             ValueError: The platform does not exist or the capacity is 0.
@@ -528,13 +483,9 @@ class Worker:
         """Number of this opened device in the process; never used twice."""
 
     @property
-    def name(self) -> str:
-        """What messages call it."""
-
+    def name(self) -> str: ...
     @property
-    def platform(self) -> str:
-        """Name of its platform."""
-
+    def platform(self) -> str: ...
     @property
     def is_open(self) -> bool:
         """Whether nobody has closed it."""
@@ -557,18 +508,10 @@ class Worker:
     def free_tensor(self, tensor: DeviceTensor) -> bool:
         """Frees a tensor; returns whether there was something to free."""
 
-    def malloc(self, nbytes: int, *, scope: MemoryScope | None = None) -> int:
-        """Allocates bytes."""
-
-    def free(self, ptr: int) -> None:
-        """Frees bytes."""
-
-    def copy_to(self, dst: int | DeviceTensor, src: int | torch.Tensor, nbytes: int | None = None) -> None:
-        """Copies from the host to the device."""
-
-    def copy_from(self, dst: int | torch.Tensor, src: int | DeviceTensor, nbytes: int | None = None) -> None:
-        """Copies from the device to the host."""
-
+    def malloc(self, nbytes: int, *, scope: MemoryScope | None = None) -> int: ...
+    def free(self, ptr: int) -> None: ...
+    def copy_to(self, dst: int | DeviceTensor, src: int | torch.Tensor, nbytes: int | None = None) -> None: ...
+    def copy_from(self, dst: int | torch.Tensor, src: int | DeviceTensor, nbytes: int | None = None) -> None: ...
     def check_tensor(self, tensor: DeviceTensor, label: str) -> None:
         """Refuses a tensor that is no live allocation of this worker; `label` says what it is used as."""
 
@@ -580,12 +523,7 @@ class Worker:
     ) -> RegistrationHandle:
         """Makes a program ready.
 
-        Args:
-            program: The program.
-            owner: What the handle keeps alive and shows as `worker`.
-            compiled: What the handle shows as `compiled`.
-            output_indices: Parameters that a return-style call leaves out.
-            has_return: Whether there are return-style calls.
+        `output_indices` are the parameters that a return-style call leaves out, if there are such calls.
         """
 
     def close(self, *, stop: bool = False) -> tuple[list[str], RuntimeError | None]:
@@ -598,23 +536,16 @@ class Worker:
             Descriptions of the tensors that were still allocated, and the first overwritten guard of poison mode.
         """
 
-    def synchronize(self) -> None:
-        """Waits for every launch before this call, and for the futures of queued ones."""
-
-    def memory_report(self) -> MemoryReport:
-        """The memory now."""
-
-    def memory_scope(self, tag: str, budget: int | None, outer: MemoryScope | None = None) -> MemoryScope:
-        """A scope for allocations."""
-
+    def synchronize(self) -> None: ...
+    def memory_report(self) -> MemoryReport: ...
+    def memory_scope(self, tag: str, budget: int | None, outer: MemoryScope | None = None) -> MemoryScope: ...
     def timeline(self) -> dict[str, Any]:
         """The past of the memory as plain data; `memory_snapshot` reads it."""
 
     def residency(self) -> dict[str, Any] | None:
         """What was counted about host arguments, as plain data; None where that is off. `advice` words it."""
 
-    def counters(self) -> dict[str, int]:
-        """`launches`, `h2d_bytes`, `d2h_bytes`, `registrations` since it was opened."""
+    def counters(self) -> dict[str, int]: ...
 
 @final
 class Recording:
@@ -660,12 +591,7 @@ def check_arguments(handle: RegistrationHandle, args: tuple[Any, ...]) -> list[i
     """Checks one argument for each parameter as a launch would; the scalars as the device takes them, 64 bits each."""
 
 def mirror_trace(on: bool, *, device_spans: bool = True) -> None:
-    """Prints `[STRACE]` lines on standard error after each launch, or stops doing so.
-
-    Args:
-        on: Whether to print.
-        device_spans: Whether to print what the device stamped.
-    """
+    """Prints `[STRACE]` lines after each launch, those of the device only with `device_spans`; or stops doing so."""
 
 def trace_available() -> bool:
     """Whether this build records spans at all."""

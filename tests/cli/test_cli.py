@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -149,6 +150,35 @@ def test_a_timeline_is_written(tmp_path: Path) -> None:
     events = json.loads(path.read_text())["traceEvents"]
     assert len([event for event in events if event["name"] == "chip.run"]) == 2
     assert "ui.perfetto.dev" in pypto("trace", f"{KERNELS}:double", "-o", path).output
+
+
+def test_the_memory_of_a_kernel_is_shown_with_what_it_needs() -> None:
+    nbytes = 32 * 64 * 4
+    found = answer("memory", f"{KERNELS}:double", "--resident", "x")
+    needs, report = found["needs"], found["report"]
+    assert needs["resident"] == nbytes, "x stays"
+    assert nbytes <= needs["staging"] < 2 * nbytes, "out is copied, with some room"
+    assert needs["total"] == sum(taken for part, taken in needs.items() if part != "total")
+    assert (report["live"], report["tags"]) == (nbytes, {"argument x": {"live": nbytes, "peak": nbytes}})
+    (buffer,) = report["live_buffers"]
+    assert buffer.startswith("FP32 (32, 64)")
+    text = pypto("memory", f"{KERNELS}:double", "--resident", "x").output
+    for shown in ("tag argument x", "what double needs", f"{nbytes:,}", f"{needs['total']:,}"):
+        assert shown in text
+    copied = answer("memory", f"{KERNELS}:double")["needs"]
+    assert copied["resident"] == 0
+    assert copied["staging"] >= 2 * nbytes
+
+
+@pytest.mark.parametrize(("name", "opens"), [("past.json", "ui.perfetto.dev"), ("past.pickle", "memory_viz")])
+def test_the_past_of_the_memory_is_written(tmp_path: Path, name: str, opens: str) -> None:
+    path = tmp_path / name
+    output = pypto("memory", f"{KERNELS}:double", "--resident", "x,out", "--snapshot", path).output
+    assert opens in output
+    data = json.loads(path.read_text()) if path.suffix == ".json" else pickle.loads(path.read_bytes())
+    taken = [event for event in data["device_traces"][0] if event["action"] == "alloc"]
+    frames = [frame["name"] for event in taken for frame in event["frames"]]
+    assert {"[argument x]", "[argument out]"} <= set(frames)
 
 
 def test_the_ir_is_shown_after_each_pass() -> None:

@@ -9,6 +9,7 @@ import torch
 import pypto.language as pl
 from pypto import ir
 from pypto.runtime import ChipWorker, RunConfig, benchmark
+from pypto.runtime.advice import of_worker
 
 SHAPE = (128, 128)
 BYTES = 128 * 128 * 4
@@ -19,6 +20,12 @@ def step(x: pl.Tensor[[128, 128], pl.FP32], cache: pl.InOut[pl.Tensor[[128, 128]
     with pl.at(level=pl.Level.CORE_GROUP):
         cache[:] = pl.add(cache, x)
     return cache
+
+
+@pytest.fixture(autouse=True)
+def cheap_things_are_mentioned_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    # On a busy machine a copy may be less than a hundredth of a launch that was interrupted.
+    monkeypatch.setattr("pypto.runtime.advice._LEAST_SHARE", 0.0)
 
 
 @pytest.fixture
@@ -104,6 +111,21 @@ def test_registering_again_and_again_is_noticed(advised: ChipWorker, K_add: ir.C
     (advice,) = advised.advice()
     assert (advice.kind, advice.program, advice.times) == ("registered_again", "add", 9)
     assert "was registered 9 times more than it had to be" in str(advice)
+
+
+def test_what_costs_little_or_happened_twice_is_not_mentioned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pypto.runtime.advice._LEAST_SHARE", 0.01)
+    argument = {"program": 0, "param": 0, "bytes": 8, "round_trips": 0, "round_trip_ns": 0}
+    program = {"name": "f", "params": ["x"], "registered": 1, "wall_ns": 10_000}
+
+    def found(unchanged: int, unchanged_ns: int) -> list[tuple[str, float]]:
+        counted = {**argument, "unchanged": unchanged, "unchanged_ns": unchanged_ns}
+        report = {"arguments": [counted], "programs": [program]}
+        return [(advice.parameter, advice.host_share) for advice in of_worker(report)]
+
+    assert found(3, 100) == [("x", 0.01)]
+    assert found(3, 99) == []
+    assert found(2, 5000) == []
 
 
 def test_it_is_off_by_default_and_says_how_to_turn_it_on(worker: ChipWorker) -> None:

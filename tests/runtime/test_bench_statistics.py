@@ -11,7 +11,7 @@ import torch
 from rich.console import Console
 
 from pypto import ir
-from pypto.runtime import BenchmarkStats, ChipWorker, TraceInvocation, TraceSpan, benchmark
+from pypto.runtime import Advice, BenchmarkStats, ChipWorker, TraceInvocation, TraceSpan, benchmark
 from pypto.runtime.bench import Summary, Transfer
 from pypto.runtime.bench.comparison import ratio_of_medians
 from pypto.runtime.progress import Progress
@@ -35,7 +35,7 @@ def launch(**us: int) -> TraceInvocation:
         )
         for name, t in us.items()
     ]
-    return TraceInvocation(1, 0, "0", spans)
+    return TraceInvocation(1, 0, "0", spans, "f")
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 6, 7, 100, 1001])
@@ -157,8 +157,12 @@ def test_the_verdict_names_what_bounds_a_launch() -> None:
         "binding the arguments": 5.0,
     }
     assert "the host wall is 10.0 times the device's" in str(verdict)
-    assert "`w` is uploaded in each launch" in verdict.advice
-    assert "init=w" in verdict.advice
+    assert verdict.advice == "", "one launch is no habit"
+    hosted.advice = [Advice("unchanged_input", "f", "w", 3, 300, 0.6, "w = worker.from_host(w)")]
+    assert hosted.verdict().advice == str(hosted.advice[0])
+    assert str(hosted.verdict()).endswith("70.0 us. " + str(hosted.advice[0]))
+    bound.advice = hosted.advice
+    assert bound.verdict().advice == "", "copies are not what it waits for"
     assert BenchmarkStats().verdict().bound == "unknown"
     assert str(BenchmarkStats().verdict()) == "nothing was measured"
 
@@ -167,7 +171,13 @@ def test_the_verdict_names_results_that_come_back() -> None:
     stats = stats_of([100.0] * 3, [60.0] * 3)
     stats.invocations = [launch(run=100, run__d2h=30, run__d2h__y=30, run__runner_run__device_wall=60)]
     assert stats.verdict().bound == "balanced"
-    assert "`y` comes back in each launch" in stats.verdict().advice
+    stats.advice = [Advice("unchanged_input", "f", "w", 3, 300, 0.1, "w = worker.from_host(w)")]
+    assert stats.verdict().advice == (
+        "'y' of 'f' was downloaded 3 times: 0 bytes, 30% of the host wall. Where the host does not read it, leave it "
+        "there:\n    y = worker.from_host(y)  # once; pass it every time, and read it with y.to_host()"
+    )
+    stats.advice.append(Advice("round_trip", "f", "y", 3, 300, 0.3, "y = worker.from_host(y)"))
+    assert stats.verdict().advice == str(stats.advice[1])
 
 
 def test_a_benchmark_survives_its_json(worker: ChipWorker, K_add: ir.CompiledProgram) -> None:
@@ -175,6 +185,7 @@ def test_a_benchmark_survives_its_json(worker: ChipWorker, K_add: ir.CompiledPro
     text = stats.to_json(indent=2)
     again = BenchmarkStats.from_json(text)
     assert again == stats
+    assert again.advice
     assert BenchmarkStats.from_dict(json.loads(text)) == stats
     summary = json.loads(text)["summary"]
     assert summary["host_wall_us"]["median"] == stats.host.median
@@ -204,6 +215,8 @@ def test_the_table_shows_times_bytes_and_the_verdict(worker: ChipWorker, K_add: 
     for expected in ("host wall", "device wall", "p95", "host to device", f"{NBYTES:,}", f"{stats.host.median:,.1f}"):
         assert expected in text
     assert stats.verdict().bound in text
+    for advice in stats.advice:
+        assert text.count(advice.fix) == 1
     html = stats._repr_html_()
     assert html.startswith("<pre")
     assert f"{NBYTES:,}" in html

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from pypto.runtime import ChipWorker, RunConfig
-from pypto.runtime import trees as trees_module
+from pypto.runtime.progress import Progress
 
 Pair = namedtuple("Pair", "left right")
 
@@ -204,7 +204,7 @@ def test_ctrl_c_in_the_middle_of_a_module_leaves_nothing(worker: ChipWorker, mon
     def interrupt(_: object, nbytes: int) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(trees_module._Bar, "add", interrupt)
+    monkeypatch.setattr(Progress, "advance", interrupt)
     with pytest.raises(KeyboardInterrupt):
         worker.alloc_module([torch.ones(4), torch.ones(5)])
     assert worker.memory_report().live == 0
@@ -220,7 +220,7 @@ def test_a_long_upload_shows_its_progress_on_a_terminal(
     monkeypatch.setenv("TERM", "xterm")
     worker.alloc_module([torch.ones(1 << 18)])
     assert screen.getvalue() == "", "a short one shows nothing"
-    monkeypatch.setattr(trees_module, "_SHOW_AFTER_S", 0.0)
+    monkeypatch.setattr("pypto.runtime.progress._PATIENCE", 0.0)
     worker.alloc_module([torch.ones(1 << 18), torch.ones(1 << 18)])
     assert ("2.0 MiB" in screen.getvalue()) == is_terminal
     assert (screen.getvalue() == "") != is_terminal

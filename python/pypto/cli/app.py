@@ -110,6 +110,32 @@ def trace(
 
 
 @app.command()
+def memory(
+    target: Target,
+    dim: Dims = None,
+    arg: Given = None,
+    resident: Resident = "",
+    seed: Seed = 0,
+    cores: Cores = None,
+    rounds: Annotated[int, typer.Option(help="Launches before the look.", min=1)] = 1,
+    snapshot: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the past of the memory: .pickle for memory_viz, else JSON for Perfetto.", dir_okay=False
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Launch a kernel and show the device memory, and what the kernel needs of it."""
+    from pypto.cli.memory import measure_memory
+    from pypto.cli.session import Request
+
+    request = Request(target, tuple(dim or ()), tuple(arg or ()), resident, seed, cores)
+    found = measure_memory(request, rounds, snapshot)
+    show(found.to_dict() if as_json else found)
+
+
+@app.command()
 def inspect(
     target: Target,
     dim: Dims = None,

@@ -77,9 +77,10 @@ def session(request: Request) -> Iterator[Session]:
         if not isinstance(host.get(name), torch.Tensor):
             raise UsageError(f"--resident {name}: {kernel.name} has no such tensor; it has {', '.join(host)}")
     with ChipWorker(RunConfig(cores=request.cores)) as worker:
-        placed = {
-            name: worker.alloc_tensor(tuple(host[name].shape), host[name].dtype, init=host[name]) for name in resident
-        }
+        placed = {}
+        for name in resident:
+            with worker.memory_budget(None, tag=f"argument {name}"):
+                placed[name] = worker.from_host(host[name])
         yield Session(kernel, compiled, worker, host, [placed.get(name, value) for name, value in host.items()])
         for tensor in placed.values():
             worker.free_tensor(tensor)

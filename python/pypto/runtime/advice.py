@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from pypto.runtime.spans import TraceInvocation
 
 if TYPE_CHECKING:
     from pypto.ir import CompiledProgram
+    from pypto.runtime.bench.stats import BenchmarkStats
 
 _LEAST_SHARE = 0.01
 """What costs less of the host wall is not worth a line of advice."""
@@ -26,6 +28,8 @@ class Advice:
     Attributes:
         kind: `unchanged_input`: an argument is uploaded although its bytes did not change. `round_trip`: a result is
             downloaded and passed back in as it came. `registered_again`: a program is registered that is known.
+            `result`: a result comes back in each launch. Only the host knows whether it looks at it, so only the
+            verdict of a benchmark says that, where nothing costs the host more.
         program: Name of the program.
         parameter: Name of the parameter; empty for a program.
         times: Launches, or registrations, that were in vain.
@@ -49,6 +53,8 @@ class Advice:
             text = f"{what} was uploaded {self.times} times without a change: {cost}. Upload it once:"
         elif self.kind == "round_trip":
             text = f"{what} was downloaded and passed back in as it was {self.times} times: {cost}. Leave it there:"
+        elif self.kind == "result":
+            text = f"{what} was downloaded {self.times} times: {cost}. Where the host does not read it, leave it there:"
         else:
             text = f"'{self.program}' was registered {self.times} times more than it had to be. Keep the handle:"
         return f"{text}\n    {self.fix}"
@@ -105,8 +111,20 @@ def of_benchmark(compiled: CompiledProgram, name: str, invocations: Sequence[Tra
     return sorted(advice, key=lambda one: -one.host_share)
 
 
+def of_results(program: str, stats: BenchmarkStats) -> list[Advice]:
+    """Advice for measured launches of which nothing costs the host more than the results that come back."""
+    back = [one for one in stats.transfers if one.direction == "d2h"]
+    host_us = statistics.fmean(stats.host_wall_us)
+    back.sort(key=lambda one: -one.us)
+    advice = []
+    for one in back:
+        nbytes, fix = stats.rounds * one.nbytes, _fix("result", one.parameter)
+        advice.append(Advice("result", program, one.parameter, stats.rounds, nbytes, one.us / host_us, fix))
+    return advice
+
+
 def _fix(kind: str, name: str) -> str:
-    if kind == "round_trip":
+    if kind in ("round_trip", "result"):
         return f"{name} = worker.from_host({name})  # once; pass it every time, and read it with {name}.to_host()"
     return f"{name} = worker.from_host({name})  # once; then pass it every time"
 

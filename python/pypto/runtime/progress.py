@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     import rich.progress
@@ -23,10 +23,12 @@ class Progress:
     Args:
         what: What is being done, shown before the bar.
         total: Steps; grows with `extend`.
+        unit: `steps`, or `bytes`, which are shown with their size and speed.
     """
 
-    def __init__(self, what: str, total: int = 0) -> None:
+    def __init__(self, what: str, total: int = 0, unit: Literal["steps", "bytes"] = "steps") -> None:
         self._what = what
+        self._unit = unit
         self._total = total
         self._done = 0
         self._begin = time.monotonic()
@@ -54,12 +56,14 @@ class Progress:
         self._bar.update(self._task, completed=self._done, total=self._total)
 
     def _open(self) -> None:
+        from rich import progress as bars
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bar
 
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
+        counts: tuple[bars.ProgressColumn, ...] = (bars.MofNCompleteColumn(),)
+        if self._unit == "bytes":
+            counts = (bars.DownloadColumn(binary_units=True), bars.TransferSpeedColumn())
+        columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), *counts, bars.TimeRemainingColumn())
+        self._bar = bars.Progress(*columns, console=Console(stderr=True), transient=True)
         self._task = self._bar.add_task(self._what, total=self._total)
         self._bar.start()
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from pypto import failures
 from pypto._pypto import DeviceTensor
+from pypto.runtime.progress import Progress
 
 if TYPE_CHECKING:
     import torch
-    from typing_extensions import Self
-
-_SHOW_AFTER_S = 1.0
-"""A shorter upload shows no progress: a bar that vanishes at once only flickers."""
 
 
 def alloc(
@@ -44,12 +39,12 @@ def alloc(
                 made[key] = alloc_tensor(tuple(host.shape) or (1,), host.dtype, init=host if host.dim() else host[None])
             except (TypeError, ValueError, MemoryError) as error:
                 raise failures.with_place(path or "state", error) from error
-        bar.add(host.nbytes)
+        bar.advance(host.nbytes)
         return made[key]
 
     total = sum(host.nbytes for _, leaf in leaves(state) if (host := _array(leaf)) is not None)
     try:
-        with _Bar(total) as bar:
+        with Progress("to the device", total, "bytes") as bar:
             return map_leaves(put, state)
     except BaseException:  # Ctrl-C too leaves nothing behind
         for tensor in made.values():
@@ -110,42 +105,3 @@ def _array(leaf: Any) -> torch.Tensor | None:
 
 def _extents(tensor: torch.Tensor) -> tuple[Any, ...]:
     return (tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.device)
-
-
-class _Bar:
-    """A progress bar on standard error, if that is a terminal, once the work has taken a while."""
-
-    def __init__(self, total: int) -> None:
-        self._total, self._done = total, 0
-        self._begin = time.monotonic()
-        self._progress: Any = None
-
-    def add(self, nbytes: int) -> None:
-        """So many bytes more are there."""
-        self._done += nbytes
-        if self._progress is None and time.monotonic() - self._begin >= _SHOW_AFTER_S:
-            self._progress = self._start()
-        if self._progress:
-            self._progress.update(self._task, completed=self._done)
-
-    def _start(self) -> Any:
-        from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
-        console = Console(stderr=True)
-        if not console.is_terminal:
-            return False
-        columns = TextColumn("to the device"), BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn()
-        progress = Progress(*columns, console=console, transient=True)
-        progress.start()
-        self._task = progress.add_task("", total=self._total)
-        return progress
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._progress:
-            self._progress.stop()

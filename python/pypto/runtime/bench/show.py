@@ -16,11 +16,13 @@ _COLUMNS = ("min", "p5", "median", "p95", "p99", "max", "mean", "stdev")
 
 
 def as_group(stats: BenchmarkStats, title: str = "") -> Group:
-    """Times, bytes and the verdict."""
+    """Times, bytes, the verdict, and what else could stay on the device."""
     parts: list[Table | str] = [_times(stats, title)]
     if stats.transfers:
         parts.append(_transfers(stats))
-    parts.append(str(stats.verdict()))
+    verdict = stats.verdict()
+    parts.append(str(verdict))
+    parts += [text for one in stats.advice if (text := str(one)) != verdict.advice]
     return Group(*parts)
 
 

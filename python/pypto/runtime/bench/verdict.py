@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pypto.runtime import advice
 from pypto.runtime.spans import D2H, DEVICE_WALL, H2D, RUN
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Verdict:
         bound: `host`, `device`, `balanced`, or `unknown` without samples.
         device_share: The device's share of the host wall, 0 to 1, by medians.
         host_costs: What the host does besides waiting for the device, in us of the mean launch, the largest first.
-        advice: What to change; empty where nothing stands out.
+        advice: What to change, in the words of `Advice`; empty where nothing stands out.
     """
 
     bound: str
@@ -39,7 +40,7 @@ class Verdict:
     advice: str
 
     def __str__(self) -> str:
-        """One to three sentences."""
+        """One to three sentences; advice has a last line of its own, with the cure."""
         if self.bound == "unknown":
             return "nothing was measured"
         share = f"the device works for {self.device_share:.0%} of a launch"
@@ -75,19 +76,12 @@ def _host_costs(stats: BenchmarkStats) -> dict[str, float]:
 
 
 def _advice(stats: BenchmarkStats, bound: str, costs: dict[str, float]) -> str:
+    """The first advice that makes the largest cost smaller."""
     largest = next(iter(costs), "")
     if bound == "device" or largest not in (_COSTS[H2D], _COSTS[D2H]):
         return ""
-    direction = "h2d" if largest == _COSTS[H2D] else "d2h"
-    moved = max((one for one in stats.transfers if one.direction == direction), key=lambda one: one.us, default=None)
-    if moved is None:
-        return ""
-    if direction == "h2d":
-        return (
-            f"`{moved.parameter}` is uploaded in each launch ({moved.nbytes:,} bytes, {moved.us:,.1f} us): where it "
-            f"stays the same, keep it on the device, w.alloc_tensor(shape, dtype, init={moved.parameter})."
-        )
-    return (
-        f"`{moved.parameter}` comes back in each launch ({moved.nbytes:,} bytes, {moved.us:,.1f} us): where the host "
-        f"does not read it, pass a tensor of w.alloc_tensor(shape, dtype)."
-    )
+    found = stats.advice
+    if largest == _COSTS[D2H]:
+        round_trips = [one for one in found if one.kind == "round_trip"]
+        found = round_trips or advice.of_results(stats.invocations[0].task_name, stats)
+    return str(found[0]) if found else ""
