@@ -567,6 +567,7 @@ class Recording:
     def __enter__(self) -> Recording: ...
     def __exit__(self, *_exc: object) -> None: ...
 
+@final
 class TraceFile:
     """A recording that is written to a file while it goes on.
 

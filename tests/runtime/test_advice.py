@@ -53,6 +53,31 @@ def test_an_argument_that_does_not_change_is_named_with_its_cost_and_cure(
     )
 
 
+def test_bound_and_queued_launches_count_too(advised: ChipWorker, K_add: ir.CompiledProgram) -> None:
+    x, weight, out = torch.randn(SHAPE), torch.ones(SHAPE), torch.empty(SHAPE)
+    handle = advised.register(K_add)
+    bound = handle.bind(x, weight, out)
+    for step in range(12):
+        x.normal_()
+        launch = [bound, lambda: bound.submit().result(60), lambda: handle.submit(x, weight, out).result(60)][step % 3]
+        launch()
+    (advice,) = advised.advice()
+    assert (advice.kind, advice.parameter, advice.times) == ("unchanged_input", "b", 11)
+    out.zero_()
+    assert bound() is None
+    assert torch.equal(out, x + weight)
+
+
+def test_the_version_of_a_bound_tensor_is_that_of_each_launch(advised: ChipWorker, K_add: ir.CompiledProgram) -> None:
+    x, weight, out = torch.randn(SHAPE), torch.ones(SHAPE), torch.empty(SHAPE)
+    bound = advised.register(K_add).bind(x, weight, out)
+    for _ in range(11):
+        x.normal_()
+        weight.fill_(1)  # the same bytes: only the version counter tells
+        bound()
+    assert advised.advice() == []
+
+
 def test_the_cure_works(advised: ChipWorker, K_add: ir.CompiledProgram) -> None:
     b, out = advised.from_host(torch.ones(SHAPE)), torch.empty(SHAPE)
     for _ in range(11):

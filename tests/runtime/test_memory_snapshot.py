@@ -201,3 +201,12 @@ def test_a_budget_is_a_number_of_bytes_and_a_tag_a_name(worker: ChipWorker, nbyt
         worker.memory_budget(nbytes, tag=tag),
     ):
         pass
+
+
+def test_a_report_is_of_its_moment(worker: ChipWorker) -> None:
+    with worker.memory_budget(None, tag="kv"):
+        tensor = worker.zeros((4, 4), torch.float32)
+    report = worker.memory_report()
+    worker.free_tensor(tensor)
+    assert (report.live, report.tags) == (64, {"kv": (64, 64)})
+    assert worker.memory_report().tags == {"kv": (0, 64)}

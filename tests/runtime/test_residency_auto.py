@@ -279,3 +279,27 @@ def test_poison_mode_copies_every_time_and_is_right(K_add: ir.CompiledProgram) -
             worker.run(K_add, a, b, out)
             assert torch.equal(out, a + b)
         assert worker.counters()["h2d_bytes"] == 8 * BYTES
+
+
+def test_bound_and_queued_launches_use_what_is_kept(auto: ChipWorker, K_add: ir.CompiledProgram) -> None:
+    x, weight, out = torch.randn(SHAPE), torch.randn(SHAPE), torch.empty(SHAPE)
+    handle = auto.register(K_add)
+    bound = handle.bind(x, weight, out)
+    launches = [bound, lambda: bound.submit().result(60), lambda: handle.submit(x, weight, out).result(60)]
+    for step in range(12):
+        launches[step % 3]()
+        assert torch.equal(out, x + weight)
+    assert auto.counters()["h2d_bytes"] == 2 * 2 * BYTES, "the third launch finds both"
+    for launch in launches:
+        weight.data[5, 7] += 1  # unseen by the version counter
+        launch()
+        assert torch.equal(out, x + weight)
+
+
+def test_a_kept_argument_is_no_unwritten_memory_for_the_sanitizer(K_add: ir.CompiledProgram) -> None:
+    a, b, out = torch.ones(SHAPE), torch.ones(SHAPE), torch.empty(SHAPE)
+    with ChipWorker(RunConfig(residency="auto", sanitize="race,uninit,bounds")) as worker:
+        for _ in range(5):
+            worker.run(K_add, a, b, out)
+        assert worker.counters()["h2d_bytes"] == 2 * 2 * BYTES
+    assert torch.equal(out, a + b)

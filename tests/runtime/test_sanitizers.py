@@ -308,6 +308,17 @@ def test_memory_of_a_worker_remembers_what_launches_and_uploads_wrote() -> None:
         assert [found.kind for found in findings(automatic, again, target, worker=w)] == ["uninit"]
 
 
+def test_zeros_were_written_and_empty_was_not() -> None:
+    with ChipWorker(config=RunConfig(sanitize="uninit")) as w:
+        target = w.zeros((64, 64), torch.float32)
+        w.free_tensor(w.from_host(X))
+        zeros = w.zeros((64, 64), torch.float32)
+        assert findings(automatic, zeros, target, worker=w) == []
+        w.free_tensor(zeros)
+        empty = w.empty((64, 64), torch.float32)
+        assert [found.kind for found in findings(automatic, empty, target, worker=w)] == ["uninit"]
+
+
 # Bounds.
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import torch
 
 from pypto.runtime import ChipWorker, RunConfig
 from pypto.runtime.progress import Progress
+from pypto.runtime.trace_file import trace
 
 Pair = namedtuple("Pair", "left right")
 
@@ -224,3 +227,16 @@ def test_a_long_upload_shows_its_progress_on_a_terminal(
     worker.alloc_module([torch.ones(1 << 18), torch.ones(1 << 18)])
     assert ("2.0 MiB" in screen.getvalue()) == is_terminal
     assert (screen.getvalue() == "") != is_terminal
+
+
+def test_a_timeline_shows_what_each_way_to_allocate_takes(worker: ChipWorker, tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    with trace(path):
+        made = [worker.zeros((64, 64), torch.float32), worker.from_host(torch.ones(64))]
+        address = worker.malloc(100)
+        worker.free(address)
+        with made[0], made[1]:
+            pass
+    events = json.loads(path.read_text())["traceEvents"]
+    counted = [event["args"] for event in events if event["ph"] == "C" and "live" in event["name"]]
+    assert [list(args.values()) for args in counted] == [[16384], [16640], [16740], [16640], [16384], [0]]

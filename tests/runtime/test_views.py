@@ -186,3 +186,24 @@ def test_writing_a_part_of_a_stack_of_weights_drops_the_packed_forms_that_it_tou
         stack.copy_(weights)
         assert worker.memory_report().packed == 0
         check()
+
+
+def test_bound_and_queued_launches_take_views_at_their_offsets(worker: ChipWorker, K_add: ir.CompiledProgram) -> None:
+    host = torch.randn(4, 128, 128)
+    layers, results = worker.from_host(host), worker.zeros((3, 128, 128), torch.float32)
+    handle = worker.register(K_add)
+    bound = handle.bind(layers[0], layers[3], results[0])
+    bound()
+    bound.update(a=layers[1], c=results[1])
+    bound.submit().result(60)
+    handle.submit(layers[2], layers[3], results[2]).result(60)
+    assert torch.equal(results.to_host(), host[:3] + host[3])
+    with pytest.raises(ValueError, match="its memory overlaps that of parameter 'b'"):
+        bound.update(c=layers.view(512, 128)[300:428], b=layers.view(512, 128)[301:429])
+    beyond = dataclasses.replace(layers[3], shape=(128, 128))
+    bound.update(a=beyond)
+    bound()
+    assert torch.equal(results[1].to_host(), host[3] + host[3])
+    worker.free_tensor(layers)
+    with pytest.raises(ValueError, match=r"FP32 \(4, 128, 128\) at .* was freed"):
+        bound()

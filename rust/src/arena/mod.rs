@@ -40,7 +40,7 @@ pub use owner::Owner;
 pub use poison::{FILL, GUARD};
 pub use report::{Bytes, MemoryReport};
 pub use suballocator::GRANULE;
-pub use tag::{Holders, Scope, Tag};
+pub use tag::{Holders, Scope, Tag, TagUse};
 
 use crate::dtype::DType;
 use crate::shape::Shape;
@@ -346,7 +346,7 @@ impl Arena {
             packed: self.kept[Purpose::Packed as usize],
             free: self.blocks.free_granules() * GRANULE,
             largest_free: self.largest_free(),
-            tags: self.tags.clone(),
+            tags: self.tags.iter().map(|tag| tag.now()).collect(),
             live_buffers,
         }
     }

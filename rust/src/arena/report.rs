@@ -2,7 +2,7 @@
 
 use super::buffer::Buffer;
 use super::owner::Owner;
-use super::tag::Tag;
+use super::tag::TagUse;
 use std::fmt;
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ pub struct MemoryReport {
     /// The largest request that would succeed.
     pub largest_free: u64,
     /// What the user's buffers count for, in order of the first use.
-    pub tags: Vec<Arc<Tag>>,
+    pub tags: Vec<TagUse>,
     /// The user's live buffers, largest first.
     pub live_buffers: Vec<Arc<Buffer>>,
 }
@@ -116,8 +116,7 @@ impl fmt::Display for MemoryReport {
         let (largest, percent) = (Bytes(self.largest_free), 100.0 * self.fragmentation());
         row(f, "free", self.free, format_args!("largest block {largest}, fragmentation {percent:.0}%"))?;
         for tag in &self.tags {
-            let (name, peak) = (format!("tag {}", tag.name()), Bytes(tag.peak()));
-            row(f, &name, tag.live(), format_args!("peak {peak}"))?;
+            row(f, &format!("tag {}", tag.name), tag.live, format_args!("peak {}", Bytes(tag.peak)))?;
         }
         let shown = f.precision().unwrap_or(20);
         for buffer in self.live_buffers.iter().take(shown) {

@@ -14,6 +14,17 @@ pub struct Tag {
     peak: AtomicU64,
 }
 
+/// What a tag had at one moment, in bytes.
+#[derive(Clone, Debug)]
+pub struct TagUse {
+    /// What the user calls it.
+    pub name: String,
+    /// Of its live buffers.
+    pub live: u64,
+    /// The largest value that `live` had until then.
+    pub peak: u64,
+}
+
 impl Tag {
     pub(super) fn new(name: String) -> Self {
         Self { name, live: AtomicU64::new(0), peak: AtomicU64::new(0) }
@@ -32,6 +43,10 @@ impl Tag {
     /// The largest value that `live` ever had.
     pub fn peak(&self) -> u64 {
         self.peak.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn now(&self) -> TagUse {
+        TagUse { name: self.name.clone(), live: self.live(), peak: self.peak() }
     }
 }
 

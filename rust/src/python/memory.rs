@@ -68,7 +68,7 @@ getters! {
     largest_free: u64 = |report| report.largest_free;
     count: usize = |report| report.count();
     tags: HashMap<String, (u64, u64)> = |report| {
-        report.tags.iter().map(|tag| (tag.name().to_owned(), (tag.live(), tag.peak()))).collect()
+        report.tags.iter().map(|tag| (tag.name.clone(), (tag.live, tag.peak))).collect()
     };
     fragmentation: f64 = |report| report.fragmentation();
 }
