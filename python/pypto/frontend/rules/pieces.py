@@ -32,7 +32,7 @@ def part_of(
     """
     source = tile.tile
     check(builder, tile, offsets, valid, node)
-    inside = tuple(
+    inside = valid if builder.explicit else tuple(
         part if whole == extent else validity.smaller(builder, part, validity.rest(builder, whole, offset, node), node)
         for part, whole, extent, offset in zip(valid, source.valid, source.shape, offsets, strict=True)
     )
