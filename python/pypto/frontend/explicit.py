@@ -67,11 +67,23 @@ class Explicit(Statements):
         self.variables: dict[str, Var | ScalarVar] = {}
         self.tasks: dict[str, TaskVar] = {}
 
+    def _assign(self, node: ast.Assign) -> None:
+        self.assign(node.targets[0], self._result(node.value), node)
+
     def _annotated(self, node: ast.AnnAssign) -> None:
         if node.value is None or not isinstance(node.target, ast.Name):
             super()._annotated(node)
             return
-        self.assign(node.target, self.reader.expressions.value(node.value), node)
+        self.assign(node.target, self._result(node.value), node)
+
+    def _result(self, node: ast.expr) -> Value:
+        """The value of an expression. `f(x)[0]` is one of several results, and only what gives this one is meant."""
+        block = self.builder.block
+        mark = len(block)
+        value = self.reader.expressions.value(node)
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Call):
+            block[mark:] = [stmt for stmt in block[mark:] if isinstance(stmt, OpStmt) and stmt.out is value]
+        return value
 
     def assign_name(self, name: str, value: Value, node: ast.stmt) -> None:
         """`name = value`: one statement, whose result is the variable of that name."""
@@ -154,7 +166,9 @@ class Explicit(Statements):
 
     def _named(self, name: str, value: Var | ScalarVar, node: ast.stmt) -> Var | ScalarVar:
         value.name, value.mutable = name, self.times[name] > 1
-        if isinstance(value, Var) and isinstance(node, ast.AnnAssign):
+        if isinstance(value, ScalarVar):
+            value.dtype = self._scalar_type(node) or value.dtype
+        elif isinstance(node, ast.AnnAssign):
             value.type = self._annotated_type(value.type, node.annotation)
         return value
 
@@ -220,8 +234,12 @@ class Explicit(Statements):
             super()._for(node)
             return
         start, stop, step = loops.bounds(self.reader, node.iter, kind)
-        variable = ScalarVar(node.target.id, INDEX)
-        builder.bind(node.target.id, variable)
+        name = node.target.id
+        variable = self.variables.get(name)
+        if not isinstance(variable, ScalarVar):
+            variable = ScalarVar(name, INDEX)
+        self.variables[name] = variable
+        builder.bind(name, variable)
         block = self._loop(node, node.body)
         builder.emit(ForStmt(variable, start, stop, step, kind, block, builder.loc(node)))
 

@@ -46,7 +46,9 @@ def build(
     carried = {
         variable.name: dim
         for variable, dim in signature.dynamic.items()
-        if isinstance(dim, Symbol) and dim not in signature.symbols and passed_as(variable, specs)
+        if isinstance(dim, Symbol)
+        and passed_as(variable, specs)
+        and (builder.explicit or dim not in signature.symbols)  # an author's scalar is no extent, whatever its name
     }
     given = [_param(builder, spec, type, baked, carried) for spec, type in zip(specs, signature.types, strict=True)]
     params = [param for param in given if param is not None]

@@ -55,7 +55,8 @@ def read_with(reader: Reader, node: ast.With) -> None:
         _check_level(reader, call)
         _kernel_scope(reader, node, call, None, lambda: reader.statements.read(node.body), order)
     elif kind == "spmd":
-        if item.optional_vars is None and not builder.explicit and any(keyword.arg == "deps" for keyword in call.keywords):
+        unnamed = item.optional_vars is None and any(keyword.arg == "deps" for keyword in call.keywords)
+        if unnamed and not builder.explicit:
             hint = "write with pl.spmd(n, deps=[...]) as tid:"
             builder.fail("syntax", "pl.spmd with deps= names its task", call, hint)
         _spmd(reader, node, call, order)

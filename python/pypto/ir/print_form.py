@@ -23,7 +23,13 @@ def needs_explicit(function: Function, times: Counter[Any]) -> bool:
     """Whether a reader must take the text as it is. `times` says how often each variable is assigned."""
     if any(count > 1 for variable, count in times.items() if variable is not None):
         return True
-    if any(isinstance(param.var, Var) and param.var.tensor.partial is not None for param in function.params):
+    extents: set[Any] = set()
+    for param in function.params:
+        if isinstance(param.var, Var):
+            extents.update(param.var.tensor.shape)
+            if param.var.tensor.partial is not None:
+                return True
+    if any(param.var in extents for param in function.params):  # an author's scalar is no extent, whatever its name
         return True
     return any(_is_arranged(stmt) for stmt in walk(function.body))
 
@@ -41,15 +47,23 @@ def _is_arranged(stmt: Stmt) -> bool:
 def _is_part(stmt: OpStmt) -> bool:
     """Whether the frontend may have made an operation as a part of another: its levels, memory or validity are odd."""
     out = stmt.out.resolve() if isinstance(stmt.out, Var) else None
+    if isinstance(stmt.out, ScalarVar):
+        return isinstance(stmt.args[0], Var) and stmt.args[0].type.dtype is not stmt.out.dtype
     values = [arg.resolve() for arg in stmt.args if isinstance(arg, Var)]
     if out is not None:
         values.append(out)
     if any(var.type.valid != var.type.shape for var in values):
         return True
+    if stmt.op == "slice" and len({var.type.shape for var in values}) == 1:
+        return True
     tiles = [var.type for var in values if isinstance(var.type, TileType)]
     if len({type.tensor_level for type in tiles}) > 1:
         return True
-    if out is None or not isinstance(out.type, TileType) or out.type.space is MemorySpace.Vec:
+    if out is None or not isinstance(out.type, TileType):
+        return False
+    if stmt.op == "load" and out.type.tensor_level is (stmt.attrs["keep"] is None):
+        return True
+    if out.type.space is MemorySpace.Vec:
         return False
     if stmt.op in _PRODUCTS:
         return out.type.space is not MemorySpace.Acc

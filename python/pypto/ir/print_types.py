@@ -73,7 +73,7 @@ def type_text(type: ValueType, names: dict[Any, str] | None = None) -> str:
 
 
 def full_type_text(type: ValueType, names: dict[Any, str]) -> str:
-    """All of a type: also what is valid of it, in which memory it is, and whether it is a value of tensor operations."""
+    """All of a type: also what is valid of it, its memory, and whether tensor operations gave it."""
     parts = [_extents(type.shape, names), f"pl.{type.dtype}"]
     view = f"valid_shape={_extents(type.valid, names)}"
     if isinstance(type, TensorType):

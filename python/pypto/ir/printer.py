@@ -35,7 +35,9 @@ from pypto.ir.print_form import arrays_of_tasks, needs_explicit
 from pypto.ir.print_ops import operation_text
 from pypto.ir.print_types import PREFIX, full_type_text, scalar_names, scalar_text, type_text
 from pypto.ir.types import TensorType, TileType
+from pypto.language.dtypes import DataType
 from pypto.language.enums import FunctionType
+
 
 def print_program(program: Program, concise: bool = False, explicit: bool = False) -> str:
     """A program as a `@pl.program` class. `concise` leaves out the header, `explicit` tells the type of every value."""
@@ -176,7 +178,7 @@ class _Printer:
     def _statement(self, stmt: Stmt) -> list[str]:
         if isinstance(stmt, Let):
             value = self._scalar(stmt.value)
-            return [f"{self._name(stmt.var)}{self._scalar_type(stmt)} = {value}"]
+            return [f"{self._name(stmt.var)}{self._scalar_type(stmt.var, stmt.value.dtype)} = {value}"]
         if isinstance(stmt, OpStmt):
             return [self._operation(stmt)]
         if isinstance(stmt, TaskStmt):
@@ -212,7 +214,7 @@ class _Printer:
         call = f"{prefix}{_identifier(stmt.callee.name)}({', '.join(args)})"
         order = stmt.order
         one = isinstance(stmt.blocks, Const) and stmt.blocks.value == 1
-        if one and order.out is None and not order.deps and not order.no_dep:
+        if one and order.out is None and not order.deps:
             return [call]
         return [f"with pl.spmd({self._scalar(stmt.blocks)}{self._order(order)}:", f"    {call}"]
 
@@ -245,6 +247,10 @@ class _Printer:
 
     def _operation(self, stmt: OpStmt) -> str:
         call = operation_text(stmt, self._operand)
+        if isinstance(stmt.out, ScalarVar):
+            source = stmt.args[0]
+            given = source.type.dtype if isinstance(source, Var) else stmt.out.dtype
+            return f"{self._name(stmt.out)}{self._scalar_type(stmt.out, given)} = {call}"
         return call if stmt.out is None else f"{self._name(stmt.out)}{self._value_type(stmt.out)} = {call}"
 
     def _first(self, variable: Any) -> bool:
@@ -254,17 +260,14 @@ class _Printer:
         self.typed.add(variable)
         return True
 
-    def _scalar_type(self, stmt: Let) -> str:
-        return (
-            f": pl.Scalar[pl.{stmt.var.dtype}]"
-            if self._first(stmt.var) and stmt.var.dtype is not stmt.value.dtype
-            else ""
-        )
+    def _scalar_type(self, var: ScalarVar, given: DataType) -> str:
+        """The dtype of a scalar, where explicit text assigns it first and the value has another one."""
+        return f": pl.Scalar[pl.{var.dtype}]" if self._first(var) and var.dtype is not given else ""
 
-    def _value_type(self, out: Var | ScalarVar) -> str:
+    def _value_type(self, out: Var) -> str:
         """The type of a value, where explicit text assigns it first."""
-        var = out.resolve() if isinstance(out, Var) else out
-        if not self._first(var) or not isinstance(var, Var):
+        var = out.resolve()
+        if not self._first(var):
             return ""
         if isinstance(var.type, TensorType) and var.type.partial is None:
             return ""
