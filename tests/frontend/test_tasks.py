@@ -309,7 +309,7 @@ def test_an_array_must_be_the_one_that_the_kernel_declares() -> None:
 @pl.jit
 def waits_for_each(x: pl.Tensor[[4, 8], pl.FP32], out: pl.Out[pl.Tensor[[4, 8], pl.FP32]]):
     made = pl.array.create(3, pl.TASK_ID)
-    with pl.at(level=pl.Level.CORE_GROUP, deps=[task for task in made]):  # noqa: C416
+    with pl.at(level=pl.Level.CORE_GROUP, deps=[task for task in made]):
         out[:] = x[:]
     return out
 
