@@ -15,8 +15,10 @@ from pypto.ir.nodes import (
     IfStmt,
     Let,
     OpStmt,
+    Order,
     Program,
     ScopeStmt,
+    TaskRef,
     TaskStmt,
     Var,
     WhileStmt,
@@ -65,8 +67,17 @@ class _Function:
         return "tile", str(type.dtype), self.value(type.shape), self.value(type.valid), place
 
     def block(self, body: list[Any]) -> list[Any]:
-        # The text leaves out in which order tasks were declared to run, which changes no result.
-        return [self.statement(stmt) for stmt in body if not isinstance(stmt, TaskStmt)]
+        return [self.statement(stmt) for stmt in body]
+
+    def ids(self, ref: TaskRef | None) -> Any:
+        if ref is None:
+            return None
+        number = self.numbers.setdefault(ref.var, f"t{len(self.numbers)}")
+        return number, ref.var.extent, None if ref.index is None else self.value(ref.index)
+
+    def order(self, order: Order) -> Any:
+        deps = [self.ids(ref) for ref in order.deps]
+        return self.ids(order.out), deps, order.manual, [self.value(var) for var in order.no_dep]
 
     def statement(self, stmt: Any) -> Any:
         match stmt:
@@ -76,9 +87,13 @@ class _Function:
                 attrs = {name: self.value(value) for name, value in stmt.attrs.items() if value not in (None, False)}
                 return stmt.op, self.value(stmt.args), attrs, self.value(stmt.out)
             case CallStmt():
-                return "call", stmt.callee.name, self.value(stmt.args), self.value(stmt.blocks)
+                untracked = [isinstance(arg, Var) and arg.untracked for arg in stmt.args]
+                call = ("call", stmt.callee.name, self.value(stmt.args), self.value(stmt.blocks))
+                return *call, self.order(stmt.order), untracked
+            case TaskStmt():
+                return "task", stmt.kind, self.ids(stmt.out), [self.ids(ref) for ref in stmt.deps]
             case ScopeStmt():
-                return "scope", stmt.name, self.value(stmt.blocks), self.block(stmt.body)
+                return "scope", stmt.name, self.value(stmt.blocks), self.order(stmt.order), self.block(stmt.body)
             case ForStmt():
                 bounds = [self.value(bound) for bound in (stmt.start, stmt.stop, stmt.step)]
                 return "for", stmt.kind, bounds, self.value(stmt.var), self.block(stmt.body)

@@ -8,6 +8,7 @@ from checking import empty, f32
 
 import pypto.language as pl
 from pypto import ir
+from pypto.frontend.source import from_text
 
 
 def report(kernel, *args) -> str:
@@ -230,6 +231,14 @@ def test_hostile_source_is_refused_in_bounded_time(tmp_path) -> None:
             continue  # Python itself refuses it
         with pytest.raises(SyntaxError, match="nests"):
             scope["kernel"].lower()
+
+
+def test_a_function_of_very_many_lines_is_refused_before_it_is_read() -> None:
+    text = "def kernel():\n" + "    pass\n" * 20_001
+    with pytest.raises(
+        SyntaxError, match="this function has 20002 lines of source; at most 1048576 characters on 20000"
+    ):
+        from_text(text, "kernel.py", 1)
 
 
 @pytest.mark.parametrize(

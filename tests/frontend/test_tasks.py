@@ -304,3 +304,17 @@ def test_an_array_must_be_the_one_that_the_kernel_declares() -> None:
     ]
     with pytest.raises(TypeError, match=r"'tids' is a pl\.Array: only functions that others call take one"):
         task.lower(f32(4, 8), 3)
+
+
+@pl.jit
+def waits_for_each(x: pl.Tensor[[4, 8], pl.FP32], out: pl.Out[pl.Tensor[[4, 8], pl.FP32]]):
+    made = pl.array.create(3, pl.TASK_ID)
+    with pl.at(level=pl.Level.CORE_GROUP, deps=[task for task in made]):
+        out[:] = x[:]
+    return out
+
+
+def test_a_comprehension_over_an_array_waits_for_every_element() -> None:
+    scope = waits_for_each.lower().entry.body[-1]
+    assert [ids.index.value for ids in scope.order.deps] == [0, 1, 2]
+    assert len({ids.var for ids in scope.order.deps}) == 1

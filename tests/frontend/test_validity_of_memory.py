@@ -242,3 +242,35 @@ def test_annotations_of_validity_are_checked() -> None:
         @pl.function
         def other(x: annotation):
             pass
+
+
+ROWS = pl.dynamic("rows")
+
+
+@pl.program
+class Counted:
+    @pl.function(type=pl.FunctionType.InCore)
+    def fill(
+        self,
+        x: pl.Tensor[[8, 16], pl.FP32, pl.TensorView(valid_shape=[ROWS, 9])],
+        out: pl.Out[pl.Tensor[[8, 16], pl.FP32]],
+        rows: pl.Scalar[pl.INDEX],
+    ):
+        return pl.store(pl.fillpad(pl.load(x, [0, 0], [8, 16])), [0, 0], out)
+
+    @pl.function(type=pl.FunctionType.Orchestration)
+    def main(
+        self,
+        x: pl.Tensor[[8, 16], pl.FP32],
+        rows: pl.Tensor[[1], pl.INT32],
+        out: pl.Out[pl.Tensor[[8, 16], pl.FP32]],
+    ):
+        out = self.fill(x, out, pl.read(rows, [0]))
+        return out
+
+
+@pytest.mark.parametrize("rows", [0, 3, 8])
+def test_a_scalar_parameter_says_how_much_of_another_is_valid(rows: int) -> None:
+    x = f32(8, 16)
+    *_, out = run(Counted, x, np.array([rows], np.int32), empty(8, 16))
+    np.testing.assert_array_equal(out, filled((8, 16), (rows, 9), x))

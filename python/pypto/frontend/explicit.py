@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pypto.frontend import loops, scalars, views
@@ -17,10 +18,23 @@ from pypto.frontend.builder import usable
 from pypto.frontend.moves import alias
 from pypto.frontend.regions import LoopState
 from pypto.frontend.statements import Statements
-from pypto.frontend.values import PyValue, Value, Window, is_scalar
+from pypto.frontend.values import ArrayValue, PyValue, Value, Window, is_scalar, is_task_id
 from pypto.ir.exprs import Const, Dim, Expr, ScalarVar, depends_on_mutable, to_dim
-from pypto.ir.nodes import ForStmt, IfStmt, Let, OpStmt, Stmt, Var, WhileStmt
-from pypto.ir.types import TileType
+from pypto.ir.nodes import (
+    CallStmt,
+    ForStmt,
+    IfStmt,
+    Let,
+    OpStmt,
+    ScopeStmt,
+    Stmt,
+    TaskRef,
+    TaskStmt,
+    TaskVar,
+    Var,
+    WhileStmt,
+)
+from pypto.ir.types import TensorType, ValueType
 from pypto.language.dtypes import INDEX, DataType
 from pypto.language.enums import MemorySpace
 
@@ -51,18 +65,37 @@ class Explicit(Statements):
         stored = (node for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
         self.times = Counter(node.id for node in stored)
         self.variables: dict[str, Var | ScalarVar] = {}
+        self.tasks: dict[str, TaskVar] = {}
+
+    def _assign(self, node: ast.Assign) -> None:
+        self.assign(node.targets[0], self._result(node.value), node)
 
     def _annotated(self, node: ast.AnnAssign) -> None:
         if node.value is None or not isinstance(node.target, ast.Name):
             super()._annotated(node)
             return
-        self.assign(node.target, self.reader.expressions.value(node.value), node)
+        self.assign(node.target, self._result(node.value), node)
+
+    def _result(self, node: ast.expr) -> Value:
+        """The value of an expression. `f(x)[0]` is one of several results, and only what gives this one is meant."""
+        block = self.builder.block
+        mark = len(block)
+        value = self.reader.expressions.value(node)
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Call):
+            block[mark:] = [stmt for stmt in block[mark:] if isinstance(stmt, OpStmt) and stmt.out is value]
+        return value
 
     def assign_name(self, name: str, value: Value, node: ast.stmt) -> None:
         """`name = value`: one statement, whose result is the variable of that name."""
         builder = self.builder
         if isinstance(value, Window):
             value = views.load_window(builder, value, node)
+        if is_task_id(value):
+            self._keep_task(name, value, node)
+            return
+        if isinstance(value, ArrayValue) and value.ids is not None:
+            self._keep_tasks(name, value)
+            return
         if not is_scalar(value) and not isinstance(value, Var):
             super().assign_name(name, value, node)
             return
@@ -87,6 +120,40 @@ class Explicit(Statements):
         self.variables[name] = known
         builder.bind(name, known)
 
+    def _keep_task(self, name: str, value: PyValue, node: ast.stmt) -> None:
+        """A name keeps a task id: of the launch or statement that just made it, or of another name."""
+        builder, known = self.builder, self.tasks.get(name)
+        last = builder.block[-1] if builder.block else None
+        made = value.ids is not None and value.ids.index is None and value.ids.var not in self.tasks.values()
+        if made and isinstance(last, (CallStmt, ScopeStmt)) and last.order.out == value.ids:
+            last.order = replace(last.order, out=self._task_of(name, value, known))
+        elif made and isinstance(last, TaskStmt) and last.out == value.ids:
+            last.out = self._task_of(name, value, known)
+        else:
+            ids = () if value.ids is None else (value.ids,)
+            builder.emit(TaskStmt("assign", self._task_of(name, None, known), ids, builder.loc(node)))
+        place = TaskRef(self.tasks[name])
+        builder.frame.names[name] = PyValue(value.obj, place)
+
+    def _task_of(self, name: str, value: PyValue | None, known: TaskVar | None) -> TaskRef:
+        if known is None:
+            known = TaskVar(name) if value is None or value.ids is None else value.ids.var
+            known.name = name
+        self.tasks[name] = known
+        return TaskRef(known)
+
+    def _keep_tasks(self, name: str, value: ArrayValue) -> None:
+        """A name keeps an array of task ids, which is empty once more where the text makes it again."""
+        builder, known = self.builder, self.tasks.get(name)
+        assert value.ids is not None, "see `assign_name`"
+        last = builder.block[-1] if builder.block else None
+        if known is not None and isinstance(last, TaskStmt) and last.out.var is value.ids:
+            last.out = TaskRef(known)
+        elif known is None:
+            known = self.tasks[name] = value.ids
+            known.name = name
+        builder.frame.names[name] = replace(value, ids=known)
+
     def _let(self, name: str, value: Expr, known: Var | ScalarVar | None, node: ast.stmt) -> ScalarVar:
         if known is None:
             dtype = self._scalar_type(node) or value.dtype
@@ -99,8 +166,10 @@ class Explicit(Statements):
 
     def _named(self, name: str, value: Var | ScalarVar, node: ast.stmt) -> Var | ScalarVar:
         value.name, value.mutable = name, self.times[name] > 1
-        if isinstance(value, Var) and isinstance(value.type, TileType) and isinstance(node, ast.AnnAssign):
-            value.type = self._tile_type(value.type, node.annotation)
+        if isinstance(value, ScalarVar):
+            value.dtype = self._scalar_type(node) or value.dtype
+        elif isinstance(node, ast.AnnAssign):
+            value.type = self._annotated_type(value.type, node.annotation)
         return value
 
     def _scalar_type(self, node: ast.stmt) -> DataType | None:
@@ -109,12 +178,12 @@ class Explicit(Statements):
         value = self.reader.expressions.value(node.annotation.slice)
         return value.obj if isinstance(value, PyValue) and isinstance(value.obj, DataType) else None
 
-    def _tile_type(self, type: TileType, annotation: ast.expr) -> TileType:
+    def _annotated_type(self, type: ValueType, annotation: ast.expr) -> ValueType:
         """`pl.Tile[[shape], dtype, pl.TileView(valid_shape=[..]), memory]`, or `pl.Tensor[..]` at tensor level."""
         if not isinstance(annotation, ast.Subscript) or not isinstance(annotation.slice, ast.Tuple):
             return type
-        level = isinstance(annotation.value, ast.Attribute) and annotation.value.attr == "Tensor"
-        valid, space = type.valid, type.space
+        valid: tuple[Dim, ...] | None = None
+        space = MemorySpace.Vec
         for item in annotation.slice.elts[2:]:
             if isinstance(item, ast.Call):
                 extents = self.reader.expressions.value(item.keywords[0].value)
@@ -124,7 +193,10 @@ class Explicit(Statements):
                 memory = self.reader.expressions.value(item)
                 if isinstance(memory, PyValue) and isinstance(memory.obj, MemorySpace):
                     space = memory.obj
-        return TileType(type.shape, type.dtype, valid, space, level)
+        if isinstance(type, TensorType):
+            return replace(type, partial=valid)
+        level = isinstance(annotation.value, ast.Attribute) and annotation.value.attr == "Tensor"
+        return replace(type, valid=valid or type.shape, space=space, tensor_level=level)
 
     @staticmethod
     def _extent(extent: Expr) -> Dim:
@@ -162,8 +234,12 @@ class Explicit(Statements):
             super()._for(node)
             return
         start, stop, step = loops.bounds(self.reader, node.iter, kind)
-        variable = ScalarVar(node.target.id, INDEX)
-        builder.bind(node.target.id, variable)
+        name = node.target.id
+        variable = self.variables.get(name)
+        if not isinstance(variable, ScalarVar):
+            variable = ScalarVar(name, INDEX)
+        self.variables[name] = variable
+        builder.bind(name, variable)
         block = self._loop(node, node.body)
         builder.emit(ForStmt(variable, start, stop, step, kind, block, builder.loc(node)))
 

@@ -12,12 +12,12 @@ from pypto.frontend.library import Library
 from pypto.frontend.namespace import Namespace
 from pypto.frontend.reader import Reader
 from pypto.frontend.rules.transfer import write_tile
-from pypto.frontend.signature import ArrayType, ParamType, Signature
+from pypto.frontend.signature import ArrayType, ParamType, Signature, passed_as
 from pypto.frontend.source import Source
 from pypto.frontend.tasks import array_parameter
 from pypto.frontend.values import POISON, TASK_ID, ArrayValue, PyValue, Value, describe
 from pypto.ir.diagnostics import Loc
-from pypto.ir.exprs import Const, ScalarVar, index
+from pypto.ir.exprs import Const, ScalarVar, Symbol, index
 from pypto.ir.nodes import Function, Param, Var
 from pypto.ir.types import TensorType, TileType
 from pypto.language.dtypes import TASK_ID as TASK_ID_TYPE
@@ -43,7 +43,14 @@ def build(
     reader = Reader(builder, library)
     if is_explicit(source.node):
         reader.statements = Explicit(reader, source.node)
-    given = [_param(builder, spec, type, baked) for spec, type in zip(specs, signature.types, strict=True)]
+    carried = {
+        variable.name: dim
+        for variable, dim in signature.dynamic.items()
+        if isinstance(dim, Symbol)
+        and passed_as(variable, specs)
+        and (builder.explicit or dim not in signature.symbols)  # an author's scalar is no extent, whatever its name
+    }
+    given = [_param(builder, spec, type, baked, carried) for spec, type in zip(specs, signature.types, strict=True)]
     params = [param for param in given if param is not None]
     loc = source.loc(source.node)
     params += [Param(symbol.name, symbol, "In", loc) for symbol, _ in signature.valid]
@@ -57,8 +64,13 @@ def build(
     return function
 
 
-def _param(builder: Builder, spec: ParamSpec, type: ParamType, baked: dict[str, Const]) -> Param | None:
-    """Gives the parameter its name, and says what it is in the program: nothing where it only orders tasks."""
+def _param(
+    builder: Builder, spec: ParamSpec, type: ParamType, baked: dict[str, Const], carried: dict[str, Symbol]
+) -> Param | None:
+    """Gives the parameter its name, and says what it is in the program: nothing where it only orders tasks.
+
+    `carried` are the valid extents of other parameters that scalars of their names tell.
+    """
     loc = builder.loc(spec.node)
     builder.frame.where[spec.name] = builder.block
     if type is TASK_ID_TYPE:
@@ -72,7 +84,7 @@ def _param(builder: Builder, spec: ParamSpec, type: ParamType, baked: dict[str, 
         var = Var(spec.name, type, loc)
         builder.bind(spec.name, var)
         return Param(spec.name, var, spec.direction, loc, spec.declared)
-    scalar = ScalarVar(spec.name, type)
+    scalar = carried.get(spec.name) or ScalarVar(spec.name, type)
     fixed = baked.get(spec.name)
     builder.bind(spec.name, scalar if fixed is None else fixed)
     return Param(spec.name, scalar, "In", loc, False, None if fixed is None else fixed.value)

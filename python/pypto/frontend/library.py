@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MAX_CALL_DEPTH: Final = 64
 """Functions that call each other this deeply are calling themselves."""
 
-MAX_STATEMENTS: Final = 200_000
+MAX_STATEMENTS: Final = 50_000
 """Statements of one program as they are read, a few seconds of work. More is a runaway `pl.unroll`."""
 
 

@@ -42,7 +42,7 @@ class Plan:
         if len(args) == len(specs) and not kwargs:
             return list(args)
         if len(args) > len(specs):
-            raise TypeError(f"{self} takes {len(specs)} arguments ({self._names()}), got {len(args)}")
+            raise self._mismatch(f"takes {len(specs)} arguments ({self._names()}), got {len(args)}")
         given = list(self.defaults)
         inputs_alone = len(args) == len(self.inputs) and not kwargs
         for position, value in zip(self.inputs if inputs_alone else range(len(args)), args, strict=True):
@@ -51,11 +51,17 @@ class Plan:
         for name, value in kwargs.items():
             position = next((at for at, spec in enumerate(specs) if spec.name == name), -1)
             if position < 0:
-                raise TypeError(f"{self}: got an unexpected keyword argument {name!r}; it has {self._names()}")
+                raise self._mismatch(f"got an unexpected keyword argument {name!r}; it has {self._names()}")
             if position in seen:
-                raise TypeError(f"{self}: got {name!r} twice")
+                raise self._mismatch(f"got {name!r} twice", specs[position])
             given[position] = value
         return given
+
+    def _mismatch(self, message: str, spec: ParamSpec | None = None) -> Exception:
+        """A call that does not fit, shown where the function or the parameter is defined."""
+        place = self.source.loc(self.source.node if spec is None else spec.node)
+        hint = "give each parameter once, by position or by name; outputs may be left out where all inputs are given"
+        return error_for([Diagnostic("type", f"{self} {message}", place, hint)])
 
     def _names(self) -> str:
         return ", ".join(spec.name for spec in self.specs)

@@ -95,7 +95,10 @@ def _build_decl(library: Library, decl: FunctionDecl, methods: dict[str, Any] | 
     if not kind.is_kernel:
         kind = FunctionType.InCore if is_launchable(decl) else FunctionType.Orchestration
     signature = resolve(namespace, specs, dynamic_axes(source, namespace, specs), arguments, {})
-    return build(library, decl.__name__, kind, source, namespace, specs, signature, {}, methods)
+    function = build(library, decl.__name__, kind, source, namespace, specs, signature, {}, methods)
+    if kind.is_kernel:
+        library.kernels.setdefault(signature.key, function)  # whoever calls it with these types calls this one
+    return function
 
 
 def _host_function(library: Library, decl: FunctionDecl, source: Source, level: Level) -> Function:

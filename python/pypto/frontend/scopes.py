@@ -42,7 +42,7 @@ def read_with(reader: Reader, node: ast.With) -> None:
             "write with pl.at(level=pl.Level.CORE_GROUP):",
         )
     _check_keywords(reader, call, callee.obj, kind)
-    out = TaskRef(TaskVar(builder.unique("task")))
+    out = None if item.optional_vars is None else TaskRef(TaskVar(builder.unique("task")))
     deps = tasks.read_deps(reader, call)
     order = Order(out, deps, builder.manual, tasks.read_no_dep_args(reader, call))
     if kind in _HINTS:
@@ -55,14 +55,15 @@ def read_with(reader: Reader, node: ast.With) -> None:
         _check_level(reader, call)
         _kernel_scope(reader, node, call, None, lambda: reader.statements.read(node.body), order)
     elif kind == "spmd":
-        if item.optional_vars is None and any(keyword.arg == "deps" for keyword in call.keywords):
+        unnamed = item.optional_vars is None and any(keyword.arg == "deps" for keyword in call.keywords)
+        if unnamed and not builder.explicit:
             hint = "write with pl.spmd(n, deps=[...]) as tid:"
             builder.fail("syntax", "pl.spmd with deps= names its task", call, hint)
         _spmd(reader, node, call, order)
     else:
         hint = "write with pl.at(level=pl.Level.CORE_GROUP):"
         builder.fail("syntax", f"pl.{kind} opens no scope", call, hint)
-    if item.optional_vars is not None:
+    if item.optional_vars is not None and out is not None:
         reader.statements.assign(item.optional_vars, task_id(out), node)
 
 

@@ -180,12 +180,17 @@ def resolve(
     return Signature(tuple(types), symbols.dynamic, own, tuple(key), valid)
 
 
+def passed_as(variable: DynVar, specs: list[ParamSpec]) -> bool:
+    """Whether a scalar parameter of its name carries a dynamic variable."""
+    return any(spec.kind == "scalar" and spec.dtype is INDEX and spec.name == variable.name for spec in specs)
+
+
 def _require_carried(specs: list[ParamSpec], symbols: _Symbols, types: list[ParamType]) -> None:
     """A dynamic variable that only a `valid_shape` names has no value."""
     extents = {dim for type in types if isinstance(type, TensorType) for dim in type.shape}
     for spec in specs:
         for item in spec.valid or ():
-            if isinstance(item, DynVar) and symbols.dynamic.get(item) not in extents:
+            if isinstance(item, DynVar) and symbols.dynamic.get(item) not in extents and not passed_as(item, specs):
                 raise ValueError(
                     f"parameter {spec.name!r}: valid_shape names {item!r}, which is no extent of a parameter; name an "
                     f"extent, or say what is valid where it is sliced: pl.slice(x, shape, offset, valid_shape=[n, 64])"

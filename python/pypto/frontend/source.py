@@ -15,7 +15,8 @@ from weakref import WeakKeyDictionary
 from pypto.ir.diagnostics import Diagnostic, Loc, error_for
 
 MAX_SOURCE = 1 << 20
-"""Characters of one function. A generated file beyond this is a mistake, and parsing it would take minutes."""
+MAX_LINES = 20_000
+"""Characters and lines of one function. Source beyond this was generated, and compiling it would take minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +104,13 @@ def _indentation(line: str) -> int:
 
 def from_text(text: str, file: str, first: int) -> Source:
     """The single function definition in `text`, which starts at line `first` of `file`."""
-    if len(text) > MAX_SOURCE:
+    lines = text.count("\n")
+    if len(text) > MAX_SOURCE or lines > MAX_LINES:
+        what = f"{len(text)} characters" if len(text) > MAX_SOURCE else f"{lines} lines"
+        limits = f"at most {MAX_SOURCE} characters on {MAX_LINES} lines are read"
+        hint = "split it into functions decorated with @pl.jit.inline"
         raise error_for(
-            [
-                Diagnostic(
-                    "syntax",
-                    f"this function has {len(text)} characters of source; at most {MAX_SOURCE} are read",
-                    Loc(file, first, 0),
-                    "split it into functions decorated with @pl.jit.inline",
-                )
-            ]
+            [Diagnostic("syntax", f"this function has {what} of source; {limits}", Loc(file, first, 0), hint)]
         )
     # A definition inside a class or a factory is indented. Wrapping it in a block keeps its columns, which dedenting
     # would shift, and leaves the text of multi-line strings alone.

@@ -133,7 +133,9 @@ def _argument(plan: Plan, spec: ParamSpec, value: Any, baked: dict[str, Const]) 
     if isinstance(value, float) and not dtype.is_float:
         hint = f"pass int({value!r}), or declare pl.Scalar[pl.FP32]"
         raise _wrong(plan, spec, "type", f"is a {dtype} scalar, got {value!r}", hint)
-    baked[spec.name] = constant = _baked(f"{plan}: parameter {spec.name!r}", value, dtype)
+    place = plan.source.loc(spec.node)
+    where = f"{place.file}:{place.line}:{place.col + 1}: {plan}: parameter {spec.name!r}"
+    baked[spec.name] = constant = _baked(where, value, dtype)
     return constant
 
 

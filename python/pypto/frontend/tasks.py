@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from pypto.frontend import invoke, scalars, views
 from pypto.frontend.builder import Builder, usable
-from pypto.frontend.values import NONE, TASK_ID, ArrayValue, PyValue, Value, describe, task_id
+from pypto.frontend.values import NONE, TASK_ID, ArrayValue, PyValue, Value, describe, is_task_id, task_id
 from pypto.ir.diagnostics import Loc
 from pypto.ir.exprs import Const, Expr, cast, index
 from pypto.ir.nodes import CallStmt, IfStmt, OpStmt, Order, ScopeStmt, Stmt, TaskRef, TaskStmt, TaskVar, Var
@@ -166,7 +166,10 @@ def _comprehension(reader: Reader, node: ast.ListComp, depth: int) -> tuple[Valu
     outside = {name: builder.frame.names[name] for name in names if name in builder.frame.names}
     result: list[Value] = []
     for value in _items(reader, part.iter):
-        reader.statements.assign(part.target, value, ast.copy_location(ast.Pass(), node))
+        if isinstance(part.target, ast.Name) and is_task_id(value):
+            builder.frame.names[part.target.id] = value  # the list keeps each id: the name has no place of its own
+        else:
+            reader.statements.assign(part.target, value, ast.copy_location(ast.Pass(), node))
         for name in names:  # a variable of the comprehension is new in each round
             builder.frame.where.pop(name, None)
         if all(_holds(reader, condition) for condition in part.ifs):

@@ -118,7 +118,7 @@ def same_type(a: Value, b: Value) -> bool:
 def describe(value: Value) -> str:
     """The value in the language's words, for messages."""
     if isinstance(value, Var):
-        from pypto.ir.printer import type_text
+        from pypto.ir.print_types import type_text
 
         return type_text(value.type)
     if isinstance(value, Window):

@@ -163,7 +163,8 @@ def view_of(builder: Builder, window: Window, node: ast.AST) -> Var:
     base = window.base
     at_origin = all(isinstance(offset, Const) and offset.value == 0 for offset in window.offsets)
     if (
-        at_origin
+        not builder.explicit
+        and at_origin
         and len(window.keep) == len(base.type.shape)
         and all(same(a, b) for a, b in zip(window.extents, base.type.shape, strict=True))
         and all(same(a, b) for a, b in zip(window.valid, base.type.valid, strict=True))

@@ -59,6 +59,8 @@ def _inside(
     node: ast.AST,
 ) -> tuple[Dim, ...]:
     """The part of a box that a partly valid source has valid; along an axis that is all valid nothing is cut."""
+    if builder.explicit:
+        return valid
     cut: list[Dim] = []
     for part, have, extent, offset in zip(valid, own, whole, offsets, strict=True):
         if not same_extents((have,), (extent,)):

@@ -273,6 +273,6 @@ def depends_on_mutable(expr: Expr) -> bool:
 
 def text(expr: Dim | Const) -> str:
     """The expression as an author would write it."""
-    from pypto.ir.printer import scalar_text
+    from pypto.ir.print_types import scalar_text
 
     return scalar_text(of_dim(expr) if isinstance(expr, int) else expr)

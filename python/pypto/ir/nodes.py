@@ -63,6 +63,13 @@ class Var:
         return f"Var({self.name})"
 
 
+def untracked(var: Var) -> Var:
+    """A tensor as an argument that no task waits for."""
+    hidden = Var(var.name, var.type, var.loc)
+    hidden.forward, hidden.untracked = var, True
+    return hidden
+
+
 Operand: TypeAlias = Var | Expr | tuple[Any, ...]
 """An argument of an operation: a variable, a scalar, or a tuple of scalars (offsets, extents)."""
 
@@ -108,7 +115,7 @@ class Order:
     """What the source declares about the order of a task. Results do not depend on it; sanitizers do.
 
     `out` is where its id goes, `deps` what it waits for. In a `manual` scope it waits for nothing else. `no_dep` are
-    tensors that it waits for nobody for.
+    tensors of a region that it waits for nobody for; of a call the arguments say so themselves.
     """
 
     out: TaskRef | None = None
@@ -342,5 +349,6 @@ __all__ = [
     "Var",
     "WhileStmt",
     "children",
+    "untracked",
     "walk",
 ]

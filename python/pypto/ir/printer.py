@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import keyword
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from pypto.ir.effects import defined
-from pypto.ir.exprs import Const, Dim, Expr, ScalarOp, ScalarVar, Symbol, of_dim
+from pypto.ir.exprs import Const, Dim, Expr, ScalarOp, ScalarVar, Symbol
 from pypto.ir.nodes import (
     BreakStmt,
     CallStmt,
@@ -17,101 +18,54 @@ from pypto.ir.nodes import (
     IfStmt,
     Let,
     OpStmt,
+    Order,
     Param,
     Program,
     ScopeStmt,
     Stmt,
+    TaskRef,
     TaskStmt,
     Var,
     WhileStmt,
+    children,
     walk,
 )
 from pypto.ir.passes.copies import scope_copies
+from pypto.ir.print_form import arrays_of_tasks, needs_explicit
 from pypto.ir.print_ops import operation_text
-from pypto.ir.types import TensorType, TileType, ValueType
-from pypto.language.dtypes import BOOL, FP32, INDEX
+from pypto.ir.print_types import PREFIX, full_type_text, scalar_names, scalar_text, type_text
+from pypto.ir.types import TensorType, TileType
+from pypto.language.dtypes import DataType
 from pypto.language.enums import FunctionType
 
-_INFIX = {
-    "add": "+",
-    "sub": "-",
-    "mul": "*",
-    "div": "/",
-    "floordiv": "//",
-    "mod": "%",
-    "shl": "<<",
-    "shr": ">>",
-    "and": "and",
-    "or": "or",
-    "eq": "==",
-    "ne": "!=",
-    "lt": "<",
-    "le": "<=",
-    "gt": ">",
-    "ge": ">=",
-}
-_PREFIX = {"neg": "-", "bitnot": "~", "not": "not "}
 
-
-def scalar_text(expr: Expr, names: dict[Any, str] | None = None) -> str:
-    """A scalar expression."""
-    if isinstance(expr, Const):
-        return _const_text(expr)
-    if isinstance(expr, (ScalarVar, Symbol)):
-        return expr.name if names is None else names.get(expr, expr.name)
-    args = [scalar_text(arg, names) for arg in expr.args]
-    if expr.op in _INFIX:
-        return f"({args[0]} {_INFIX[expr.op]} {args[1]})"
-    if expr.op in _PREFIX:
-        return f"({_PREFIX[expr.op]}{args[0]})"
-    if expr.op in ("min", "max"):
-        return f"pl.{expr.op}({args[0]}, {args[1]})"
-    if expr.op in ("cast", "relabel"):
-        return f"pl.cast({args[0]}, pl.{expr.dtype})"
-    return f"pl.get_{expr.op}()"
-
-
-def _const_text(expr: Const) -> str:
-    value = expr.value
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-        text = f'float("{value}")'
-    else:
-        text = repr(value)
-    if expr.dtype in (BOOL, INDEX, FP32):
-        return text
-    return f"pl.const({text}, pl.{expr.dtype})"
-
-
-def type_text(type: ValueType, names: dict[Any, str] | None = None) -> str:
-    """A type, as in an annotation."""
-    extents = ", ".join(scalar_text(of_dim(dim), names) for dim in type.shape)
-    if isinstance(type, TensorType):
-        return f"pl.Tensor[[{extents}], pl.{type.dtype}]"
-    return f"pl.Tile[[{extents}], pl.{type.dtype}]"
-
-
-def print_program(program: Program, concise: bool = False) -> str:
-    """A program as a `@pl.program` class. `concise` leaves out the header."""
-    symbols = {symbol.name: symbol for function in program.functions.values() for symbol in function.symbols}
-    lines = [] if concise else ["import pypto.language as pl", ""]
-    lines += [f'{_identifier(name)} = pl.dynamic("{_identifier(name)}")' for name in symbols]
-    lines += ["", "@pl.program", f"class {program.name}:"]
+def print_program(program: Program, concise: bool = False, explicit: bool = False) -> str:
+    """A program as a `@pl.program` class. `concise` leaves out the header, `explicit` tells the type of every value."""
+    extents: dict[str, None] = {}
+    lines: list[str] = []
     for position, function in enumerate(program.functions.values()):
         if position:
             lines.append("")
         beside = program.entry_name not in (None, function.name) and function.kind is FunctionType.Orchestration
         # Of several functions of one kind none is the entry; opaque ones are read as what their bodies are.
         kind = FunctionType.Opaque if beside else function.kind
-        lines += ["    " + line if line else "" for line in _Printer(function, method=True).lines(kind)]
-    return "\n".join(lines).lstrip("\n") + "\n"
+        printer = _Printer(function, method=True, explicit=explicit)
+        lines += ["    " + line if line else "" for line in printer.lines(kind)]
+        extents.update(dict.fromkeys(printer.extents))
+    head = [*_header(extents, concise), "", "@pl.program", f"class {program.name}:"]
+    return "\n".join(head + lines).lstrip("\n") + "\n"
+
+
+def _header(extents: Iterable[str], concise: bool) -> list[str]:
+    lines = [] if concise else ["import pypto.language as pl", ""]
+    return lines + [f'{name} = pl.dynamic("{name}")' for name in extents]
 
 
 def print_function(function: Function, concise: bool = False) -> str:
     """A function as a `@pl.function`."""
-    lines = [] if concise else ["import pypto.language as pl", ""]
-    lines += [f'{_identifier(symbol.name)} = pl.dynamic("{_identifier(symbol.name)}")' for symbol in function.symbols]
-    lines += _Printer(function, method=False).lines(function.kind)
-    return "\n".join(lines) + "\n"
+    printer = _Printer(function, method=False)
+    lines = printer.lines(function.kind)
+    return "\n".join(_header(printer.extents, concise) + lines) + "\n"
 
 
 def python_print(node: Any, concise: bool = False) -> str:
@@ -133,18 +87,26 @@ def _identifier(name: str) -> str:
 
 
 class _Printer:
-    def __init__(self, function: Function, method: bool) -> None:
+    """Prints one function. `extents` are the names of runtime extents in the types of its parameters."""
+
+    def __init__(self, function: Function, method: bool, explicit: bool = False) -> None:
         self.function = function
         self.method = method
         self.names: dict[Any, str] = {}
         self.times = Counter(map(defined, walk(function.body)))
-        self.explicit = _needs_explicit(function, self.times)
+        self.explicit = explicit or needs_explicit(function, self.times)
+        self.arrays = arrays_of_tasks(function)
+        self.manual = False
         self.typed: set[Any] = set()
         self.taken: set[str] = set()
         for symbol in function.symbols:
             self._name(symbol)
         for param in function.params:
             self._name(param.var)
+        types = [param.var.type for param in function.params if isinstance(param.var, Var)]
+        dims = [dim for type in types for dim in (*type.shape, *type.valid) if not isinstance(dim, int)]
+        named = [name for dim in dims for name in scalar_names(dim)]
+        self.extents = list(dict.fromkeys(self._name(symbol) for symbol in [*function.symbols, *named]))
 
     def _name(self, variable: Any) -> str:
         if isinstance(variable, Var):
@@ -163,10 +125,10 @@ class _Printer:
     def _scalar(self, expr: Dim | Expr) -> str:
         if isinstance(expr, int):
             return str(expr)
-        for name in _scalar_names(expr):
+        for name in scalar_names(expr):
             self._name(name)
         text = scalar_text(expr, self.names)
-        return text[1:-1] if text.startswith("(") and isinstance(expr, ScalarOp) and expr.op not in _PREFIX else text
+        return text[1:-1] if text.startswith("(") and isinstance(expr, ScalarOp) and expr.op not in PREFIX else text
 
     def _list(self, items: Any) -> str:
         return "[" + ", ".join(self._scalar(item) for item in items) + "]"
@@ -190,11 +152,25 @@ class _Printer:
     def _annotation(self, param: Param) -> str:
         if not isinstance(param.var, Var):
             return f"pl.Scalar[pl.{param.var.dtype}]"
-        text = type_text(param.var.type, self.names)
+        text = full_type_text(param.var.type, self.names)
         return text if param.direction == "In" else f"pl.{param.direction}[{text}]"
 
     def _block(self, body: list[Stmt]) -> list[str]:
-        return [line for stmt in body for line in self._statement(stmt)]
+        """Statements; neighbours whose launches wait only for what they declare share a `pl.manual_scope`."""
+        lines: list[str] = []
+        open_scope = False
+        for stmt in body:
+            manual = not self.manual and _modes(stmt) == {True}
+            if manual and not open_scope:
+                lines.append("with pl.manual_scope():")
+            open_scope = manual
+            if manual:
+                self.manual = True
+                lines += ["    " + line for line in self._statement(stmt)]
+                self.manual = False
+            else:
+                lines += self._statement(stmt)
+        return lines
 
     def _indented(self, head: str, body: list[Stmt]) -> list[str]:
         return [head, *("    " + line for line in self._block(body) or ["pass"])]
@@ -202,18 +178,17 @@ class _Printer:
     def _statement(self, stmt: Stmt) -> list[str]:
         if isinstance(stmt, Let):
             value = self._scalar(stmt.value)
-            return [f"{self._name(stmt.var)}{self._scalar_type(stmt)} = {value}"]
+            return [f"{self._name(stmt.var)}{self._scalar_type(stmt.var, stmt.value.dtype)} = {value}"]
         if isinstance(stmt, OpStmt):
             return [self._operation(stmt)]
         if isinstance(stmt, TaskStmt):
-            return []  # the text says what is computed; the order of tasks changes none of it
+            return [self._task(stmt)]
         if isinstance(stmt, CallStmt):
             return self._call(stmt)
         if isinstance(stmt, ScopeStmt):
             hint = f'name_hint="{stmt.name}"'
-            if stmt.blocks is None:
-                return self._indented(f"with pl.at(level=pl.Level.CORE_GROUP, {hint}):", stmt.body)
-            return self._indented(f"with pl.spmd({self._scalar(stmt.blocks)}, {hint}):", stmt.body)
+            scope = "at(level=pl.Level.CORE_GROUP" if stmt.blocks is None else f"spmd({self._scalar(stmt.blocks)}"
+            return self._indented(f"with pl.{scope}, {hint}{self._order(stmt.order)}:", stmt.body)
         if isinstance(stmt, ForStmt):
             bounds = f"{self._scalar(stmt.start)}, {self._scalar(stmt.stop)}, {self._scalar(stmt.step)}"
             stage = ", stage=2" if stmt.kind == "pipeline" else ""
@@ -234,16 +209,49 @@ class _Printer:
         return ["break" if isinstance(stmt, BreakStmt) else "continue" if isinstance(stmt, ContinueStmt) else "pass"]
 
     def _call(self, stmt: CallStmt) -> list[str]:
-        args = [self._name(arg) if isinstance(arg, Var) else self._scalar(arg) for arg in stmt.args]
+        args = [self._argument(arg) if isinstance(arg, Var) else self._scalar(arg) for arg in stmt.args]
         prefix = "self." if self.method else ""
         call = f"{prefix}{_identifier(stmt.callee.name)}({', '.join(args)})"
-        if isinstance(stmt.blocks, Const) and stmt.blocks.value == 1:
+        order = stmt.order
+        one = isinstance(stmt.blocks, Const) and stmt.blocks.value == 1
+        if one and order.out is None and not order.deps:
             return [call]
-        return [f"with pl.spmd({self._scalar(stmt.blocks)}):", f"    {call}"]
+        return [f"with pl.spmd({self._scalar(stmt.blocks)}{self._order(order)}:", f"    {call}"]
+
+    def _argument(self, var: Var) -> str:
+        return f"pl.no_dep({self._name(var)})" if var.untracked else self._name(var)
+
+    def _order(self, order: Order) -> str:
+        """What the arguments of a launch end with, and what follows them."""
+        deps = f", deps={self._ids(order.deps)}" if order.deps else ""
+        no_dep = f", no_dep_args=[{', '.join(map(self._name, order.no_dep))}]" if order.no_dep else ""
+        return f"{deps}{no_dep})" + (f" as {self._id(order.out)}" if order.out is not None else "")
+
+    def _id(self, ids: TaskRef) -> str:
+        return self._name(ids.var) + ("" if ids.index is None else f"[{self._scalar(ids.index)}]")
+
+    def _ids(self, ids: tuple[TaskRef, ...]) -> str:
+        return f"[{', '.join(map(self._id, ids))}]"
+
+    def _task(self, stmt: TaskStmt) -> str:
+        """A statement about task ids: names and elements of arrays keep them."""
+        if stmt.kind == "dummy":
+            value = f"pl.system.task_dummy(deps={self._ids(stmt.deps)})"
+        elif stmt.deps:
+            value = self._id(stmt.deps[0])
+        elif stmt.out.index is None and stmt.out.var in self.arrays:
+            value = f"pl.array.create({stmt.out.var.extent}, pl.TASK_ID)"
+        else:
+            value = "pl.system.task_invalid()" if stmt.out.index is None else "None"
+        return f"{self._id(stmt.out)} = {value}"
 
     def _operation(self, stmt: OpStmt) -> str:
         call = operation_text(stmt, self._operand)
-        return call if stmt.out is None else f"{self._name(stmt.out)}{self._tile_type(stmt.out)} = {call}"
+        if isinstance(stmt.out, ScalarVar):
+            source = stmt.args[0]
+            given = source.type.dtype if isinstance(source, Var) else stmt.out.dtype
+            return f"{self._name(stmt.out)}{self._scalar_type(stmt.out, given)} = {call}"
+        return call if stmt.out is None else f"{self._name(stmt.out)}{self._value_type(stmt.out)} = {call}"
 
     def _first(self, variable: Any) -> bool:
         """Whether explicit text assigns a variable here for the first time."""
@@ -252,24 +260,21 @@ class _Printer:
         self.typed.add(variable)
         return True
 
-    def _scalar_type(self, stmt: Let) -> str:
-        return (
-            f": pl.Scalar[pl.{stmt.var.dtype}]"
-            if self._first(stmt.var) and stmt.var.dtype is not stmt.value.dtype
-            else ""
-        )
+    def _scalar_type(self, var: ScalarVar, given: DataType) -> str:
+        """The dtype of a scalar, where explicit text assigns it first and the value has another one."""
+        return f": pl.Scalar[pl.{var.dtype}]" if self._first(var) and var.dtype is not given else ""
 
-    def _tile_type(self, out: Var | ScalarVar) -> str:
-        """The type of a tile whose first assignment does not tell all of it."""
-        var = out.resolve() if isinstance(out, Var) else out
-        if not self._first(var) or not isinstance(var, Var) or not isinstance(var.type, TileType):
+    def _value_type(self, out: Var) -> str:
+        """The type of a value, where explicit text assigns it first."""
+        var = out.resolve()
+        if not self._first(var):
             return ""
-        type = var.type
-        if self.times[var] == 1 and all(isinstance(part, int) for part in type.valid):
+        if isinstance(var.type, TensorType) and var.type.partial is None:
             return ""
-        view = f"pl.TileView(valid_shape={self._list(type.valid)})"
-        kind = "Tensor" if type.tensor_level else "Tile"
-        return f": pl.{kind}[{self._list(type.shape)}, pl.{type.dtype}, {view}, pl.MemorySpace.{type.space.value}]"
+        for dim in (*var.type.shape, *var.type.valid):
+            for name in [] if isinstance(dim, int) else scalar_names(dim):
+                self._name(name)
+        return f": {full_type_text(var.type, self.names)}"
 
     def _operand(self, value: Any) -> str:
         if isinstance(value, Var):
@@ -277,21 +282,11 @@ class _Printer:
         return self._list(value) if isinstance(value, tuple) else self._scalar(value)
 
 
-def _needs_explicit(function: Function, times: Counter[Any]) -> bool:
-    """Whether paths meet in a function, or values wait in memory: a reader must not arrange that once more."""
-    if any(count > 1 for variable, count in times.items() if variable is not None):
-        return True
-    return any(
-        (isinstance(stmt, OpStmt) and stmt.op == "spill")
-        or (isinstance(stmt, Let) and isinstance(stmt.value, (Const, ScalarVar)))
-        for stmt in walk(function.body)
-    )
-
-
-def _scalar_names(expr: Expr) -> list[Any]:
-    if isinstance(expr, (ScalarVar, Symbol)):
-        return [expr]
-    return [name for arg in expr.args for name in _scalar_names(arg)] if isinstance(expr, ScalarOp) else []
+def _modes(stmt: Stmt) -> set[bool]:
+    """Of the launches in a statement, whether they are in a manual scope."""
+    if isinstance(stmt, (CallStmt, ScopeStmt)):
+        return {stmt.order.manual}
+    return {mode for block in children(stmt) for inner in block for mode in _modes(inner)}
 
 
 __all__ = ["print_function", "print_program", "python_print", "scalar_text", "type_text"]

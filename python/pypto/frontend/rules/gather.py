@@ -21,7 +21,7 @@ from pypto.frontend.rules.base import (
 from pypto.frontend.rules.compare import comparison
 from pypto.frontend.values import Value, Window, describe
 from pypto.frontend.views import view_of
-from pypto.ir.exprs import Const, Dim, Expr, binary, index, of_dim
+from pypto.ir.exprs import Const, Dim, Expr, binary, cast, index, of_dim
 from pypto.ir.nodes import Var
 from pypto.ir.types import TileType
 from pypto.language.dtypes import INDEX, INT32, INT64, UINT32, DataType
@@ -308,9 +308,10 @@ def _bounded(call: BoundCall, numbers: Var, limit: Expr) -> Var:
         return numbers
     if policy == "clamp":
         numbers = result(call, "maximums", type, (numbers, Const(0, INT32)))
-        return result(call, "minimums", type, (numbers, binary("sub", limit, index(1), INDEX)))
+        last = binary("sub", limit, index(1), INDEX)
+        return result(call, "minimums", type, (numbers, cast(last, INT32)))
     if policy == "wrap":
-        return result(call, "rems", type, (numbers, limit))
+        return result(call, "rems", type, (numbers, cast(limit, INT32)))
     call.builder.fail(
         "value",
         f"{call.form.spelling}: gather_oob is {policy!r}",

@@ -32,9 +32,15 @@ def part_of(
     """
     source = tile.tile
     check(builder, tile, offsets, valid, node)
-    inside = tuple(
-        part if whole == extent else validity.smaller(builder, part, validity.rest(builder, whole, offset, node), node)
-        for part, whole, extent, offset in zip(valid, source.valid, source.shape, offsets, strict=True)
+    inside = (
+        valid
+        if builder.explicit
+        else tuple(
+            part
+            if whole == extent
+            else validity.smaller(builder, part, validity.rest(builder, whole, offset, node), node)
+            for part, whole, extent, offset in zip(valid, source.valid, source.shape, offsets, strict=True)
+        )
     )
     if not source.tensor_level:
         missing = [axis for axis in reversed(range(len(shape))) if axis not in keep][: max(0, 2 - len(keep))]
@@ -42,7 +48,7 @@ def part_of(
     kept = tuple(shape[axis] for axis in keep)
     left = validity.kept(builder, inside, keep, node)
     type = TileType(kept, source.dtype, left, source.space, source.tensor_level)
-    if kept == source.shape and all(_is_zero(offset) for offset in offsets) and type.valid == source.valid:
+    if not builder.explicit and kept == source.shape and all(map(_is_zero, offsets)) and type.valid == source.valid:
         return tile
     return builder.op("slice", type, (tile, offsets, inside), node, {"shape": shape, "keep": keep}, tile.name)
 

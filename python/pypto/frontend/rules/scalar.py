@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pypto.frontend.rules.base import Rule, constant
 from pypto.frontend.values import NONE, PyValue, Value, Window, describe
 from pypto.ir.exprs import ScalarOp, of_dim
-from pypto.ir.nodes import Var
+from pypto.ir.nodes import Var, untracked
 from pypto.language.dtypes import INDEX
 
 if TYPE_CHECKING:
@@ -51,9 +51,7 @@ def no_dep(call: BoundCall) -> Value:
     value: Value = call.values[0]
     if not isinstance(value, Var) or not value.is_tensor or call.builder.level == "kernel":
         return value
-    untracked = Var(value.name, value.type, value.loc)
-    untracked.forward, untracked.untracked = value, True
-    return untracked
+    return untracked(value)
 
 
 class _Handle:

@@ -26,8 +26,9 @@ MAX_ARRAY: Final = 1 << 16
 def task_id(call: BoundCall) -> Value:
     """`task_dummy(deps=)`, `task_invalid()`."""
     ids = TaskRef(TaskVar(call.builder.unique("task")))
-    deps = tasks.named(call.values[0]) if call.values else ()
-    kind = "dummy" if call.values else "assign"
+    waits = call.form.accepted[0].name == "deps"
+    deps = tasks.named(call.values[0]) if waits else ()
+    kind = "dummy" if waits else "assign"
     call.builder.emit(TaskStmt(kind, ids, deps, call.builder.loc(call.node)))
     return made_task_id(ids)
 

@@ -212,12 +212,7 @@ class FunctionLowering:
 
     def _next(self, stmt: CallStmt) -> dict[str, Any] | None:
         order = stmt.order
-        hidden = {var.resolve() for var in order.no_dep}
-        no_dep = [
-            at
-            for at, arg in enumerate(stmt.args)
-            if isinstance(arg, Var) and (arg.untracked or (arg.is_tensor and arg.resolve() in hidden))
-        ]
+        no_dep = [at for at, arg in enumerate(stmt.args) if isinstance(arg, Var) and arg.untracked]
         if order.out is None and not order.deps and not order.manual and not no_dep:
             return None
         dst = None if order.out is None else self._ids(order.out, stmt.loc)

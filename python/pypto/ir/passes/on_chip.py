@@ -132,7 +132,7 @@ def _bytes(var: Var) -> int:
 
 
 def _too_much(function: Function, space: MemorySpace, peak: _Peak) -> Diagnostic:
-    from pypto.ir.printer import type_text
+    from pypto.ir.print_types import type_text
 
     tiles = sorted(peak.tiles, key=lambda var: (-_bytes(var), var.name))
     listed = ", ".join(f"{var.name}: {type_text(var.type)} {_bytes(var) / KIB:g} KiB" for var in tiles[:12])

@@ -7,6 +7,8 @@ Scalars that a kernel computes travel back the same way.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pypto.ir.effects import Name, defined, leaves, used
 from pypto.ir.exprs import ScalarVar, Symbol, index, of_dim
 from pypto.ir.nodes import (
@@ -22,6 +24,7 @@ from pypto.ir.nodes import (
     Var,
     WhileStmt,
     children,
+    untracked,
     walk,
 )
 from pypto.ir.passes.cells import cell_dtype, put, take
@@ -179,4 +182,9 @@ class _Outliner:
         kernel = Function(scope.name, FunctionType.InCore, params, [*before, *scope.body, *after], [], loc)
         self.kernels.append(kernel)
         blocks = index(1) if scope.blocks is None else scope.blocks
-        return [CallStmt(kernel, tuple(param.var for param in params), blocks, loc, scope.order), *back]
+        hidden = {var.resolve() for var in scope.order.no_dep}
+        args = tuple(
+            untracked(param.var) if isinstance(param.var, Var) and param.var in hidden else param.var
+            for param in params
+        )
+        return [CallStmt(kernel, args, blocks, loc, replace(scope.order, no_dep=())), *back]

@@ -207,14 +207,15 @@ class _Launch:
         """The memory in which values wait, then the phases."""
         loc = self.stmt.loc
         # Where phases repeat, one may read what no earlier one wrote; and no block decides anything if there is none.
-        fill = 0 if self.splitter.nested else None
         result: list[Stmt] = []
         for name, waits in self.splitter.waiting.items():
             at_least_one = binary("max", self.stmt.blocks, index(1), INDEX)  # device memory has no empty tensors
             shape = (to_dim(at_least_one), *waits.type.shape[1:])
             row = self.rows[name] = Var(waits.name, TensorType(shape, waits.type.dtype), loc)
             extents = tuple(of_dim(dim) for dim in shape)
-            result.append(OpStmt("create_tensor", row, (extents,), loc, {"init_value": fill}))
+            zero = 0.0 if waits.type.dtype.is_float else 0
+            attrs = {"init_value": zero if self.splitter.nested else None}
+            result.append(OpStmt("create_tensor", row, (extents,), loc, attrs))
         order = self.stmt.order
         result.append(TaskStmt("dummy", self.last, order.deps, loc))
         result += self._nodes(self.splitter.tree)
@@ -230,7 +231,7 @@ class _Launch:
             counters = (self.counters[counter] for counter in node.counters)
             args = (*self.stmt.args, *self.rows.values(), *counters)
             # Each phase waits for all blocks of the one before; whoever waits for the kernel waits for the last.
-            order = Order(self.last, (self.last,), self.stmt.order.manual, self.stmt.order.no_dep)
+            order = Order(self.last, (self.last,), self.stmt.order.manual)
             return [CallStmt(self.splitter.phases[node.number], args, self.stmt.blocks, self.stmt.loc, order)]
         if isinstance(node, (BreakStmt, ContinueStmt)):
             return [node]
