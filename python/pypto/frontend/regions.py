@@ -73,11 +73,13 @@ class Region:
     """A branch or a loop being read.
 
     `left` are the names whose values before it come from finished blocks. `yields` says that `pl.yield_` has a meaning,
-    `yielded` what it gave.
+    `yielded` what it gave. `decided` says that it is the one arm that a known condition leaves: its statements stand
+    in the block around it, and what it yields belongs to its names, not to the loop around it.
     """
 
     left: frozenset[str]
     yields: bool = True
+    decided: bool = False
     yielded: tuple[Value, ...] | None = None
 
 
@@ -113,7 +115,7 @@ class _Start:
 class LoopState(Region):
     """A loop being read; it yields if it has `init_values`.
 
-    `level` is where it stands, a kernel or orchestration code. `homes` are the places of the names that it carries;
+    `level` is where it stands, a kernel or orchestration code, `kind` the iterator of `pl`. `homes` are the places of the names that it carries;
     `entries` what those that are tensors held before, `moved` which of them a round changes. `assigned` are the names
     that the body assigns, `depth` how many branches and loops are around it; `wanted` are names that it reads before
     the text assigns them.
@@ -121,6 +123,7 @@ class LoopState(Region):
 
     node: ast.stmt
     level: str
+    kind: str = "range"
     homes: dict[str, Var | ScalarVar] = field(default_factory=dict)
     entries: dict[str, Var] = field(default_factory=dict)
     moved: set[str] = field(default_factory=set)
@@ -176,8 +179,17 @@ class Regions:
 
     def start_anew(self, name: str) -> None:
         """A name gets a value of another type where paths meet: fine if a finished block left the one before."""
-        if name in self.carriers[-1].left:
-            raise _ReadAgain(self.carriers[-1], Needs(anew={name}))
+        region = next((region for region in reversed(self.carriers) if not region.decided), None)
+        if region is not None and name in region.left:
+            raise _ReadAgain(region, Needs(anew={name}))
+
+    def decided(self, arm: list[ast.stmt]) -> None:
+        """Reads the arm that a known condition leaves of a branch."""
+        self.carriers.append(Region(left=frozenset(), decided=True))
+        try:
+            self.reader.statements.read(arm)
+        finally:
+            self.carriers.pop()
 
     def branch(self, node: ast.If) -> tuple[list[Stmt], list[Stmt]]:
         """Reads both arms and merges the names that they assign."""
