@@ -87,7 +87,7 @@ def write(reader: Reader, target: ast.Subscript, value: Value, node: ast.stmt) -
     if builder.level != "kernel":
         builder.fail(
             "type",
-            "Misplaced tensor op: this writes a tensor, and this is orchestration code; it should be inside InCore block",
+            "Misplaced tensor op: it writes a tensor, and this is orchestration code; it should be inside InCore block",
             node,
             "put it into a kernel: `with pl.at(level=pl.Level.CORE_GROUP):` around it",
         )

@@ -115,10 +115,10 @@ class _Start:
 class LoopState(Region):
     """A loop being read; it yields if it has `init_values`.
 
-    `level` is where it stands, a kernel or orchestration code, `kind` the iterator of `pl`. `homes` are the places of the names that it carries;
-    `entries` what those that are tensors held before, `moved` which of them a round changes. `assigned` are the names
-    that the body assigns, `depth` how many branches and loops are around it; `wanted` are names that it reads before
-    the text assigns them.
+    `level` is where it stands, a kernel or orchestration code, `kind` the iterator of `pl`. `homes` are the places of
+    the names that it carries; `entries` what those that are tensors held before, `moved` which of them a round changes.
+    `assigned` are the names that the body assigns, `depth` how many branches and loops are around it; `wanted` are
+    names that it reads before the text assigns them.
     """
 
     node: ast.stmt
