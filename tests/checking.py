@@ -73,11 +73,13 @@ COMPOSED = frozenset(
         "batched",
         "compared",
         "from_memory",
+        "loaded_batches",
         "named_batches",
         "paged",
         "permuted",
         "rows_replaced",
         "tiles",
+        "transposed_batches",
         "whole_numbers",
     )
 )
