@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any, Final
 from pypto.frontend import boxes, scalars, tasks, views
 from pypto.frontend.builder import Builder, usable
 from pypto.frontend.namespace import MISSING
-from pypto.frontend.values import Ambiguous, ArrayValue, BoundMethod, PyValue, Value, Window, describe, is_scalar
+from pypto.frontend.values import (
+    Ambiguous,
+    ArrayValue,
+    BoundMethod,
+    PyValue,
+    Value,
+    Window,
+    describe,
+    is_scalar,
+    python_number,
+)
 from pypto.ir.exprs import Const, Expr, literal, of_dim
 from pypto.ir.nodes import Var
 from pypto.language import ops
@@ -121,6 +131,7 @@ class Expressions:
 
     def of_python(self, obj: Any, node: ast.AST) -> Value:
         """An outside Python object as a value: numbers become constants, dynamic extents what they are here."""
+        obj = python_number(obj)
         if isinstance(obj, (bool, int, float)) and not isinstance(obj, Enum):
             if isinstance(obj, int) and not -MAX_INT <= obj < MAX_INT:
                 self.builder.fail(
