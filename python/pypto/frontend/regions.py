@@ -74,12 +74,14 @@ class Region:
 
     `left` are the names whose values before it come from finished blocks. `yields` says that `pl.yield_` has a meaning,
     `yielded` what it gave. `decided` says that it is the one arm that a known condition leaves: its statements stand
-    in the block around it, and what it yields belongs to its names, not to the loop around it.
+    in the block around it, and what it yields belongs to its names, not to the loop around it. `introduced` are names
+    whose home is only where the first arm of a branch has them.
     """
 
     left: frozenset[str]
     yields: bool = True
     decided: bool = False
+    introduced: set[str] = field(default_factory=set)
     yielded: tuple[Value, ...] | None = None
 
 
@@ -177,11 +179,15 @@ class Regions:
 
     # Branches.
 
-    def start_anew(self, name: str) -> None:
-        """A name gets a value of another type where paths meet: fine if a finished block left the one before."""
+    def start_anew(self, name: str) -> bool:
+        """Whether a name that gets a value of another type than its home has none: only the other arm assigned it.
+
+        Where a finished block left the value before, the region is read again without it.
+        """
         region = next((region for region in reversed(self.carriers) if not region.decided), None)
         if region is not None and name in region.left:
             raise _ReadAgain(region, Needs(anew={name}))
+        return region is not None and name in region.introduced
 
     def decided(self, arm: list[ast.stmt]) -> None:
         """Reads the arm that a known condition leaves of a branch."""
@@ -221,6 +227,7 @@ class Regions:
             tile = self._sole_tile(value)
             if name not in before and tile is not None:
                 homes[name] = tile
+                region.introduced.add(name)
         builder.restore(before)
         orelse = self._arm(node.orelse, names, homes, region)
         builder.restore(before)

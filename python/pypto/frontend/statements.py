@@ -151,9 +151,8 @@ class Statements:
             return
         if where is not builder.block:
             home = builder.homes.get(name)
-            if home is None or same_type(home, value):
+            if home is None or same_type(home, value) or self.reader.regions.start_anew(name):
                 return
-            self.reader.regions.start_anew(name)
         builder.fail(
             "type",
             f"{name!r} is {describe(old)} and cannot become {describe(value)}",
