@@ -219,5 +219,5 @@ def test_a_barrier_outside_a_kernel_is_refused() -> None:
         pl.system.syncall()
         return out
 
-    with pytest.raises(TypeError, match="misplaced"):
+    with pytest.raises(TypeError, match="Misplaced"):
         kernel.lower(f32(4, 8), empty(4, 8))

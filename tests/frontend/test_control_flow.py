@@ -443,3 +443,48 @@ def test_statements_and_hints_as_model_kernels_mix_them(runtime: bool) -> None:
     want[3, 6] = 3
     np.testing.assert_allclose(run(of_everything, x, empty(4, 8), 3, runtime=runtime)[1], want, rtol=1e-6)
     assert "layer_7_scale" in of_everything.lower(x, empty(4, 8), 3).as_python()
+
+
+@pl.jit
+def decided(x: pl.Tensor, out: pl.Out[pl.Tensor], n: pl.Scalar[pl.INDEX]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        start = pl.full([4, 8], pl.FP32, 0.0)
+        for i, (acc,) in pl.range(2, init_values=(start,)):
+            if n > 3:
+                step = pl.yield_(pl.mul(x[:, :], 2.0))
+            else:
+                step = pl.yield_(pl.neg(x[:, :]))
+            total = pl.yield_(pl.add(acc, step))
+        out[:] = total
+    return out
+
+
+@pytest.mark.parametrize("runtime", [False, True])
+def test_a_branch_that_a_constant_decides_yields_like_any_other(runtime: bool) -> None:
+    x = f32(4, 8)
+    for n, factor in ((5, 4), (2, -2)):
+        np.testing.assert_array_equal(run(decided, x, empty(4, 8), n, runtime=runtime)[1], x * np.float32(factor))
+
+
+@pl.jit
+def blocks_of_both_arms(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    if pl.read(x, [0, 0]) > 0.0:
+        with pl.at(level=pl.Level.CORE_GROUP):
+            t = x[0:4, :]
+            out[0:4, :] = pl.neg(t)
+    else:
+        with pl.at(level=pl.Level.CORE_GROUP):
+            t = x[0:1, :]
+            out[0:1, :] = pl.mul(t, 2.0)
+        with pl.at(level=pl.Level.CORE_GROUP):
+            t = x[2:4, :]
+            out[2:4, :] = pl.mul(t, 4.0)
+    return out
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_blocks_side_by_side_in_the_second_arm_use_a_name_of_the_first_for_anything(sign: int) -> None:
+    x = f32(4, 8)
+    x[0, 0] = sign
+    want = -x if sign > 0 else np.stack([x[0] * 2, empty(1, 8)[0], x[2] * 4, x[3] * 4])
+    np.testing.assert_array_equal(run(blocks_of_both_arms, x, empty(4, 8))[1], want)

@@ -262,3 +262,31 @@ def test_what_captured_objects_hold_is_part_of_the_cache_key(tmp_path, monkeypat
     np.testing.assert_allclose(result(), x * 3 + 5, rtol=1e-6)
     settings.factor, settings.shifts[1], settings.table["scale"] = 2.0, 2.0, 0.5
     assert kernel.compile(x, empty(4, 8)) is first  # what was compiled before serves again
+
+
+SHARE, COLS, ON = np.float32(0.1), np.int64(16), np.bool_(True)
+
+
+@pl.jit
+def of_numpy(x: pl.Tensor[[4, COLS], pl.FP32], out: pl.Out[pl.Tensor[[4, COLS], pl.FP32]], s: pl.Scalar[pl.FP32]):
+    if ON:
+        with pl.at(level=pl.Level.CORE_GROUP):
+            t = pl.load(x, [0, 0], [4, COLS])
+            out = pl.store(pl.div(pl.mul(t, SHARE), s), [0, 0], out)
+    return out
+
+
+def test_numbers_of_numpy_are_numbers_outside_and_as_arguments() -> None:
+    x = f32(4, 16)
+    for divisor in (np.float32(2), np.int64(4), np.float16(0.5)):
+        out = np.zeros_like(x)
+        of_numpy(x, out, divisor)
+        np.testing.assert_array_equal(out, x * SHARE / np.float32(divisor))
+
+
+def test_programs_for_the_two_zeros_differ_and_one_serves_every_nan() -> None:
+    x, out = np.abs(f32(4, 16)) + 1, np.zeros((4, 16), np.float32)
+    for divisor in (0.0, -0.0):
+        of_numpy(x, out, divisor)
+        np.testing.assert_array_equal(out, np.full_like(x, np.copysign(np.inf, divisor)))
+    assert of_numpy.compile(x, out, float("nan")) is of_numpy.compile(x, out, float("nan"))

@@ -193,7 +193,7 @@ def misplaced(x: pl.Tensor, out: pl.Out[pl.Tensor]):
 def test_tensor_arithmetic_in_orchestration_code_is_refused() -> None:
     with pytest.raises(KernelTypeError) as caught:
         misplaced.lower(f32(4, 4), f32(4, 4))
-    assert "misplaced tensor operation: pl.add computes, and this is orchestration code" in str(caught.value)
+    assert "Misplaced tensor op pl.add: it computes, and this is orchestration code" in str(caught.value)
     assert "with pl.at(level=pl.Level.CORE_GROUP):" in str(caught.value)
 
 

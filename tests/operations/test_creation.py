@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from checking import empty, f32, run
 from interp.movement import philox
+from random_programs import kernel_of
 
 import pypto.language as pl
 from pypto.ir import KernelTypeError, KernelValueError
@@ -170,3 +171,29 @@ def test_wrong_creations_are_refused() -> None:
         two_rows.lower(empty(2, 8, dtype=np.int32))
     with pytest.raises(KernelTypeError, match="makes integers, got FP32"):
         float_line.lower(empty(1, 8))
+
+
+FILLED = """
+import math
+import pypto.language as pl
+
+@pl.jit
+def kernel(out: pl.Out[pl.Tensor[[4, 8], pl.FP32]]):
+    t = pl.create_tensor([4, 8], pl.{dtype}, init_value={value})
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.cast(t, pl.FP32)
+    return out
+"""
+
+
+@pytest.mark.parametrize(("dtype", "value"), [("BF16", "1.0"), ("FP16", "-2.0"), ("FP32", "math.inf")])
+def test_device_memory_starts_as_nothing_that_the_runtime_cannot_fill_in(dtype: str, value: str, tmp_path) -> None:
+    kernel = kernel_of(FILLED.format(dtype=dtype, value=value), tmp_path / "kernel.py")
+    with pytest.raises(KernelValueError, match=rf"device memory of {dtype} cannot start as (.|\n)*pl\.full\(shape"):
+        run(kernel, empty(4, 8))
+
+
+@pytest.mark.parametrize(("dtype", "value"), [("BF16", "0.0"), ("FP32", "1.5"), ("INT32", "-3")])
+def test_device_memory_starts_as_its_init_value(dtype: str, value: str, tmp_path) -> None:
+    kernel = kernel_of(FILLED.format(dtype=dtype, value=value), tmp_path / "kernel.py")
+    np.testing.assert_array_equal(run(kernel, empty(4, 8))[-1], np.full((4, 8), float(value), np.float32))

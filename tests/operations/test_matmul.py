@@ -190,6 +190,36 @@ def test_batches_have_a_spelling_of_their_own() -> None:
     np.testing.assert_array_equal(out, 2 * (a @ b))
 
 
+@pl.jit.incore
+def loaded_batches(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
+    left = pl.move(pl.load(a, [0, 0, 0], [2, 4, 8], target_memory=pl.Mem.Mat), pl.Mem.Left)
+    right = pl.move(pl.load(b, [0, 0, 0], [2, 8, 6], target_memory=pl.Mem.Mat), pl.Mem.Right)
+    once = pl.tile.batch_matmul(left, right)
+    out = pl.store(pl.tile.batch_matmul_acc(once, left, right), [0, 0, 0], out)
+
+
+def test_tiles_of_several_matrices_multiply_matrix_by_matrix() -> None:
+    a, b = whole(2, 4, 8), whole(2, 8, 6, seed=1)
+    *_, out = run(loaded_batches, a, b, empty(2, 4, 6))
+    np.testing.assert_array_equal(out, 2 * (a @ b))
+
+
+@pl.jit.incore
+def transposed_batches(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor], flipped: pl.Out[pl.Tensor]):
+    left = pl.load(a, [0, 0, 0], [2, 4, 8], valid_shape=[2, 3, 8])
+    right = pl.load(b, [0, 0, 0], [2, 6, 8])
+    out = pl.store(pl.matmul(left, pl.tile.transpose_view(right)), [0, 0, 0], out)
+    flipped = pl.store(pl.transpose(right, 1, 2), [0, 0, 0], flipped)
+
+
+def test_tiles_of_several_matrices_are_transposed_matrix_by_matrix() -> None:
+    a, b = whole(2, 4, 8), whole(2, 6, 8, seed=1)
+    *_, out, flipped = run(transposed_batches, a, b, empty(2, 4, 6), empty(2, 8, 6))
+    np.testing.assert_array_equal(out[:, :3], (a @ b.transpose(0, 2, 1))[:, :3])
+    np.testing.assert_array_equal(out[:, 3:], empty(2, 1, 6))
+    np.testing.assert_array_equal(flipped, b.transpose(0, 2, 1))
+
+
 @pl.jit
 def padded_left(
     p: pl.Tensor[[16, 32], pl.FP32],

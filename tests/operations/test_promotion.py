@@ -61,6 +61,13 @@ def test_of_two_dtypes_the_stronger_is_that_of_the_result(a: str, b: str, tmp_pa
             run(kernel, *arguments)
 
 
+def test_signed_beside_unsigned_of_one_width_wraps_and_never_saturates(tmp_path) -> None:
+    kernel = kernel_of(TEXT.format(a="UINT8", b="INT8", c="INT8"), tmp_path / "kernel.py")
+    x, y = np.arange(192, 256, dtype=np.uint8).reshape(4, 16), np.arange(-32, 32, dtype=np.int8).reshape(4, 16)
+    out = run(kernel, x, y, empty(4, 16, dtype=np.int8))[-1]
+    np.testing.assert_array_equal(out, (x.astype(np.int64) + y).astype(np.int8))
+
+
 @pl.jit.incore
 def literal(x: pl.Tensor[[4, 16], pl.INT32], out: pl.Out[pl.Tensor[[4, 16], pl.FP32]]):
     out = pl.store(pl.mul(pl.load(x, [0, 0], [4, 16]), 0.5), [0, 0], out)

@@ -81,12 +81,13 @@ def write(reader: Reader, target: ast.Subscript, value: Value, node: ast.stmt) -
         builder.fail("type", f"{describe(owner)} cannot be written through a subscript", target, hint)
     box = views.read_box(expressions, owner, target)
     if box.is_element:
-        hint = f"write pl.write({owner.name}, [{ast.unparse(target.slice)}], value)"
+        at = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
+        hint = f"write pl.write({owner.name}, [{', '.join(map(ast.unparse, at))}], value)"
         builder.fail("type", "a single element is not written by assignment", node, hint)
     if builder.level != "kernel":
         builder.fail(
             "type",
-            "misplaced tensor operation: this writes a tensor, and this is orchestration code",
+            "Misplaced tensor op: it writes a tensor, and this is orchestration code; it should be inside InCore block",
             node,
             "put it into a kernel: `with pl.at(level=pl.Level.CORE_GROUP):` around it",
         )

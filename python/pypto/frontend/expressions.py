@@ -11,9 +11,20 @@ from typing import TYPE_CHECKING, Any, Final
 from pypto.frontend import boxes, scalars, tasks, views
 from pypto.frontend.builder import Builder, usable
 from pypto.frontend.namespace import MISSING
-from pypto.frontend.values import Ambiguous, ArrayValue, BoundMethod, PyValue, Value, Window, describe, is_scalar
+from pypto.frontend.values import (
+    Ambiguous,
+    ArrayValue,
+    BoundMethod,
+    PyValue,
+    Value,
+    Window,
+    describe,
+    is_scalar,
+    python_number,
+)
 from pypto.ir.exprs import Const, Expr, literal, of_dim
 from pypto.ir.nodes import Var
+from pypto.language import ops
 from pypto.language.annotations import DynVar
 from pypto.language.dtypes import DataType
 
@@ -120,6 +131,7 @@ class Expressions:
 
     def of_python(self, obj: Any, node: ast.AST) -> Value:
         """An outside Python object as a value: numbers become constants, dynamic extents what they are here."""
+        obj = python_number(obj)
         if isinstance(obj, (bool, int, float)) and not isinstance(obj, Enum):
             if isinstance(obj, int) and not -MAX_INT <= obj < MAX_INT:
                 self.builder.fail(
@@ -173,11 +185,13 @@ class Expressions:
             return PyValue(owner.type.dtype if isinstance(owner, Var) else owner.base.type.dtype)
         if node.attr == "bind_dynamic":
             return BoundMethod(owner, node.attr)
+        known = ops.find("pl", node.attr) is not None
         self.builder.fail(
             "type",
             f"{describe(owner)} has no attribute {node.attr!r}",
             node,
-            "tensors and tiles have .shape and .dtype; operations are functions: pl.add(x, y)",
+            f"operations are functions: pl.{node.attr if known else 'add'}({ast.unparse(node.value)}, ...)"
+            + ("" if known else "; tensors and tiles have .shape and .dtype"),
         )
 
     def _subscript(self, node: ast.Subscript) -> Value:

@@ -103,8 +103,11 @@ def _counted(reader: Reader, node: ast.For, call: ast.Call, kind: str) -> None:
     builder, regions = reader.builder, reader.regions
     start, stop, step = bounds(reader, call, kind)
     initial = next((keyword.value for keyword in call.keywords if keyword.arg == "init_values"), None)
+    known = ("init_values", "stage") if kind == "pipeline" else ("init_values", "attrs")
+    if kind == "pipeline":
+        _check_stage(reader, call)
     for keyword in call.keywords:
-        if keyword.arg not in ("init_values", "attrs", "stage", "pipeline_stages"):
+        if keyword.arg not in known:
             builder.fail(
                 "type",
                 f"pl.{kind} has no parameter {keyword.arg!r}",
@@ -119,6 +122,7 @@ def _counted(reader: Reader, node: ast.For, call: ast.Call, kind: str) -> None:
         _begin(reader, initial, carried)
 
     def body(state: LoopState) -> None:
+        state.kind = kind
         builder.bind(target.id, variable)
         reader.statements.read(node.body)
         if carried:
@@ -130,6 +134,19 @@ def _counted(reader: Reader, node: ast.For, call: ast.Call, kind: str) -> None:
     _unshadow(reader, inside)
     if carried:
         _name_finals(reader, node, finals)
+
+
+def _check_stage(reader: Reader, call: ast.Call) -> None:
+    """How many rounds of a pipeline are under way at once on the real chip: part of the text, and no more here."""
+    given = next((keyword.value for keyword in call.keywords if keyword.arg == "stage"), None)
+    value = None if given is None else reader.expressions.value(given)
+    if not isinstance(value, Const) or not value.dtype.is_integer or value.value < 1:
+        reader.builder.fail(
+            "type" if given is None else "value",
+            "pl.pipeline takes a stage" if given is None else "the stage of pl.pipeline must be a constant from 1",
+            call if given is None else given,
+            "write pl.pipeline(start, stop, step, stage=2)",
+        )
 
 
 def _runs(start: Expr, stop: Expr, step: Expr) -> bool:

@@ -73,11 +73,15 @@ class Region:
     """A branch or a loop being read.
 
     `left` are the names whose values before it come from finished blocks. `yields` says that `pl.yield_` has a meaning,
-    `yielded` what it gave.
+    `yielded` what it gave. `decided` says that it is the one arm that a known condition leaves: its statements stand
+    in the block around it, and what it yields belongs to its names, not to the loop around it. `introduced` are names
+    whose home is only where the first arm of a branch has them.
     """
 
     left: frozenset[str]
     yields: bool = True
+    decided: bool = False
+    introduced: set[str] = field(default_factory=set)
     yielded: tuple[Value, ...] | None = None
 
 
@@ -113,14 +117,15 @@ class _Start:
 class LoopState(Region):
     """A loop being read; it yields if it has `init_values`.
 
-    `level` is where it stands, a kernel or orchestration code. `homes` are the places of the names that it carries;
-    `entries` what those that are tensors held before, `moved` which of them a round changes. `assigned` are the names
-    that the body assigns, `depth` how many branches and loops are around it; `wanted` are names that it reads before
-    the text assigns them.
+    `level` is where it stands, a kernel or orchestration code, `kind` the iterator of `pl`. `homes` are the places of
+    the names that it carries; `entries` what those that are tensors held before, `moved` which of them a round changes.
+    `assigned` are the names that the body assigns, `depth` how many branches and loops are around it; `wanted` are
+    names that it reads before the text assigns them.
     """
 
     node: ast.stmt
     level: str
+    kind: str = "range"
     homes: dict[str, Var | ScalarVar] = field(default_factory=dict)
     entries: dict[str, Var] = field(default_factory=dict)
     moved: set[str] = field(default_factory=set)
@@ -174,10 +179,23 @@ class Regions:
 
     # Branches.
 
-    def start_anew(self, name: str) -> None:
-        """A name gets a value of another type where paths meet: fine if a finished block left the one before."""
-        if name in self.carriers[-1].left:
-            raise _ReadAgain(self.carriers[-1], Needs(anew={name}))
+    def start_anew(self, name: str) -> bool:
+        """Whether a name that gets a value of another type than its home has none: only the other arm assigned it.
+
+        Where a finished block left the value before, the region is read again without it.
+        """
+        region = next((region for region in reversed(self.carriers) if not region.decided), None)
+        if region is not None and name in region.left:
+            raise _ReadAgain(region, Needs(anew={name}))
+        return region is not None and name in region.introduced
+
+    def decided(self, arm: list[ast.stmt]) -> None:
+        """Reads the arm that a known condition leaves of a branch."""
+        self.carriers.append(Region(left=frozenset(), decided=True))
+        try:
+            self.reader.statements.read(arm)
+        finally:
+            self.carriers.pop()
 
     def branch(self, node: ast.If) -> tuple[list[Stmt], list[Stmt]]:
         """Reads both arms and merges the names that they assign."""
@@ -209,6 +227,7 @@ class Regions:
             tile = self._sole_tile(value)
             if name not in before and tile is not None:
                 homes[name] = tile
+                region.introduced.add(name)
         builder.restore(before)
         orelse = self._arm(node.orelse, names, homes, region)
         builder.restore(before)

@@ -14,6 +14,7 @@ from pypto.frontend.namespace import Captures, Namespace
 from pypto.frontend.plan import ABSENT, Plan, plan_of
 from pypto.frontend.programs import raise_mistakes
 from pypto.frontend.signature import resolve
+from pypto.frontend.values import python_number
 from pypto.ir.diagnostics import Diagnostic, error_for
 from pypto.ir.exprs import Const, Expr, ScalarVar, cast, literal
 from pypto.ir.nodes import Program, Var
@@ -91,7 +92,9 @@ def _key(plan: Plan, given: list[Any], config: Any) -> tuple[Any, ...]:
     for axes, value in zip(plan.axes_in_order, given, strict=True):
         shape = getattr(value, "shape", None)
         if shape is None:
-            parts += (type(value), value) if isinstance(value, (int, float)) else (id(value),)
+            parts += (type(value), _number(value)) if isinstance(value, (int, float)) else (id(value),)
+        elif shape == () and python_number(value) is not value:
+            parts += (type(value), _number(value))
         elif axes:
             parts += (tuple([None if axis in axes else dim for axis, dim in enumerate(shape)]), value.dtype)
         else:
@@ -99,11 +102,17 @@ def _key(plan: Plan, given: list[Any], config: Any) -> tuple[Any, ...]:
     return tuple(parts)
 
 
+def _number(value: Any) -> Any:
+    """What tells a scalar from others: zeros have signs, and no NaN equals itself."""
+    return value if value and value == value else str(value)
+
+
 def _build(plan: Plan, given: list[Any], captures: Captures) -> Program:
     function = plan.function
     namespace = Namespace(function.fn, captures)
     baked: dict[str, Const] = {}
-    arguments = [_argument(plan, spec, value, baked) for spec, value in zip(plan.specs, given, strict=True)]
+    values = map(python_number, given)
+    arguments = [_argument(plan, spec, value, baked) for spec, value in zip(plan.specs, values, strict=True)]
     signature = resolve(namespace, plan.specs, plan.axes, arguments, baked)
     library = Library(captures)
     kind = FunctionType.InCore if function.kind == "incore" else FunctionType.Orchestration

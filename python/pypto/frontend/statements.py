@@ -151,9 +151,8 @@ class Statements:
             return
         if where is not builder.block:
             home = builder.homes.get(name)
-            if home is None or same_type(home, value):
+            if home is None or same_type(home, value) or self.reader.regions.start_anew(name):
                 return
-            self.reader.regions.start_anew(name)
         builder.fail(
             "type",
             f"{name!r} is {describe(old)} and cannot become {describe(value)}",
@@ -205,7 +204,7 @@ class Statements:
             builder, usable(builder, self.reader.expressions.value(node.test)), node.test, "the condition"
         )
         if isinstance(condition, Const):
-            self.read(node.body if condition.value else node.orelse)
+            self.reader.regions.decided(node.body if condition.value else node.orelse)
             return
         condition = builder.let(condition, node, "cond")
         then, orelse = self.reader.regions.branch(node)
@@ -230,6 +229,13 @@ class Statements:
         if regions.loops[-1].level != builder.level:
             builder.fail(
                 "syntax", f"`{word}` out of a scope", node, "decide outside the scope, on a value that it computed"
+            )
+        if regions.loops[-1].kind != "range":
+            builder.fail(
+                "syntax",
+                f"`{word}` in a pl.{regions.loops[-1].kind} loop, whose rounds may run at once",
+                node,
+                "loop with pl.range",
             )
         regions.sync(regions.loops[-1], node, rebind=False)
         loc = builder.loc(node)

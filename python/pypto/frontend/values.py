@@ -95,6 +95,14 @@ SCALARS = (Const, Symbol, ScalarVar, ScalarOp)
 Value: TypeAlias = Expr | Var | Window | PyValue | BoundMethod | ArrayValue | Poison | tuple[Any, ...]
 
 
+def python_number(obj: Any) -> Any:
+    """A scalar of numpy as Python's own number; anything else as it is."""
+    if type(obj).__module__ == "numpy" and getattr(obj, "shape", None) == () and hasattr(obj, "item"):
+        number = obj.item()
+        return number if isinstance(number, (bool, int, float)) else obj
+    return obj
+
+
 def is_scalar(value: Value | None) -> TypeGuard[Expr]:
     """Whether a value is a scalar."""
     return isinstance(value, SCALARS)

@@ -210,6 +210,15 @@ def _positional(stmt: OpStmt, text: Text) -> str:
     return f"{_form(stmt).spelling}({', '.join(text(arg) for arg in stmt.args)})"
 
 
+def _reshape(stmt: OpStmt, text: Text) -> str:
+    """The form of tensors gives a tile axes that tiles do not have."""
+    source, out = stmt.args[0], stmt.out
+    assert isinstance(source, Var)
+    assert isinstance(out, Var)
+    lifts = _is_tile(source) and not out.is_tensor and not _is_tile(out)
+    return _generic(stmt, text, BY_NAME["reshape"].forms["tensor"] if lifts else None)
+
+
 _PRINTERS: dict[str, Callable[[OpStmt, Text], str]] = {
     "load": _load,
     "store": _store,
@@ -226,7 +235,7 @@ _PRINTERS: dict[str, Callable[[OpStmt, Text], str]] = {
     "reinterpret_view": _reinterpret,
     "spill": _spill,
     "transpose": _transpose,
-    "reshape": _positional,
+    "reshape": _reshape,
     "assemble": _positional,
     "matmul_acc": _named("acc", "lhs", "rhs", "init_cond"),
     "gather": _named("input", "index"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import index
 from typing import Any
 
 from pypto.language.dtypes import DataType
@@ -178,6 +179,17 @@ class Directed:
     inner: Any
 
 
+def _extent(what: str, dim: Any) -> Any:
+    if isinstance(dim, DynVar):
+        return dim
+    if isinstance(dim, bool) or not hasattr(dim, "__index__"):  # integers of numpy have it, too
+        raise TypeError(f"an extent of pl.{what} is an int or a pl.dynamic object, got {dim!r}")
+    extent = index(dim)
+    if extent <= 0:
+        raise ValueError(f"an extent of pl.{what} is positive, got {extent}")
+    return extent
+
+
 def _shape_and_dtype(what: str, items: Any) -> tuple[tuple[Any, ...], DataType, Any]:
     spelling = f"{what}[[rows, cols], pl.FP32]"
     if not isinstance(items, tuple) or len(items) not in (2, 3):
@@ -185,14 +197,10 @@ def _shape_and_dtype(what: str, items: Any) -> tuple[tuple[Any, ...], DataType, 
     shape, dtype = items[0], items[1]
     if not isinstance(shape, (list, tuple)):
         raise TypeError(f"the extents of pl.{what} are a list: pl.{spelling}, got {shape!r}")
-    for dim in shape:
-        if isinstance(dim, bool) or not isinstance(dim, (int, DynVar)):
-            raise TypeError(f"an extent of pl.{what} is an int or a pl.dynamic object, got {dim!r}")
-        if isinstance(dim, int) and dim <= 0:
-            raise ValueError(f"an extent of pl.{what} is positive, got {dim}")
+    shape = tuple(_extent(what, dim) for dim in shape)
     if not isinstance(dtype, DataType):
         raise TypeError(f"the second item of pl.{what} is a dtype such as pl.FP32, got {dtype!r}")
-    return tuple(shape), dtype, items[2] if len(items) == 3 else None
+    return shape, dtype, items[2] if len(items) == 3 else None
 
 
 class Tensor:

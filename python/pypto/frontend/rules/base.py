@@ -27,7 +27,8 @@ def in_kernel(call: BoundCall) -> None:
     if call.builder.level != "kernel":
         call.builder.fail(
             "type",
-            f"misplaced tensor operation: {call.form.spelling} computes, and this is orchestration code",
+            f"Misplaced tensor op {call.form.spelling}: it computes, and this is orchestration code; "
+            "it should be inside InCore block",
             call.node,
             "put it into a kernel: `with pl.at(level=pl.Level.CORE_GROUP):` around it, or an @pl.jit.incore function",
         )
@@ -231,29 +232,32 @@ def valid_shape(call: BoundCall, shape: tuple[Dim, ...], name: str = "valid_shap
     return valid
 
 
-def to_dtype(builder: Builder, tile: Var, dtype: DataType, node: ast.AST, mode: str = "rint") -> Var:
-    """The tile converted to `dtype`, if it has another, along the chain of conversions that the chip has.
+def to_dtype(builder: Builder, tile: Var, dtype: DataType, node: ast.AST) -> Var:
+    """The tile as an operand of another dtype, rounded to nearest where that loses something.
 
-    Signed and unsigned integers of one width have the same bits, and no conversion.
+    Signed and unsigned integers of one width have the same bits: sums wrap as they do in one dtype. The chip's own
+    conversion of UINT8 to INT8, by way of FP16, would saturate.
     """
     source = tile.type.dtype
-    hops = convert.chain(source, dtype)
-    if hops is None:
-        if (source.is_integer and dtype.is_integer) and source.bits == dtype.bits:
-            return builder.op(
-                "reinterpret_view", replace(tile.tile, dtype=dtype), (tile,), node, {"dtype": dtype}, tile.name
-            )
+    if source is not dtype and source.is_integer and dtype.is_integer and source.bits == dtype.bits:
+        return builder.op(
+            "reinterpret_view", replace(tile.tile, dtype=dtype), (tile,), node, {"dtype": dtype}, tile.name
+        )
+    if convert.chain(source, dtype) is None:
         builder.fail(
             "type",
             f"{source} beside {dtype}: the chip has no conversion from {source} to {dtype}, in any number of steps",
             node,
             f"convert both to one dtype; the same bits as another dtype: pl.reinterpret_view(x, pl.{dtype})",
         )
-    for hop in hops:
-        old = tile.tile
-        if old.dtype is not hop:
-            type = replace(old, dtype=hop)
-            tile = builder.op("cast", type, (tile,), node, {"target_type": hop, "mode": mode}, tile.name)
+    return converted(builder, tile, dtype, node, "rint")
+
+
+def converted(builder: Builder, tile: Var, dtype: DataType, node: ast.AST, mode: str) -> Var:
+    """The tile converted along the chain of conversions that the chip has, every step in the same mode."""
+    for hop in convert.chain(tile.tile.dtype, dtype) or ():
+        type = replace(tile.tile, dtype=hop)
+        tile = builder.op("cast", type, (tile,), node, {"target_type": hop, "mode": mode}, tile.name)
     return tile
 
 
@@ -287,11 +291,18 @@ def element_of(value: Expr, dtype: DataType) -> Expr:
 def same_shape(call: BoundCall, a: Var, b: Var) -> None:
     """Refuses two on-chip values of different shapes."""
     if not same_extents(a.type.shape, b.type.shape):
+        name = call.form.op.name
+        if name in ("add", "sub", "mul", "div"):
+            spread = "[M, N] with [M, 1] broadcasts, [1, N] needs pl.col_expand_*"
+        elif name in ("maximum", "minimum"):
+            spread = f"[M, 1] needs pl.row_expand_{name[:3]}, [1, N] needs pl.col_expand_{name[:3]}"
+        else:
+            spread = "spread a narrow one first: pl.row_expand(x, v), pl.col_expand(x, v)"
         call.builder.fail(
             "type",
             f"{call.form.spelling}: the shapes differ: {list(a.tile.shape)} and {list(b.tile.shape)}",
             call.node,
-            "elementwise operations take equal shapes; [M, N] with [M, 1] broadcasts, [1, N] needs pl.col_expand_*",
+            f"elementwise operations take equal shapes; {spread}",
         )
 
 
@@ -304,6 +315,7 @@ __all__ = [
     "Rule",
     "absent",
     "constant",
+    "converted",
     "dims",
     "dtype_at",
     "element_of",

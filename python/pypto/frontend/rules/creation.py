@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from pypto.frontend import scalars, validity
@@ -20,7 +21,7 @@ from pypto.frontend.rules.base import (
 from pypto.frontend.values import Value
 from pypto.ir.exprs import Const, Expr, cast, of_dim
 from pypto.ir.types import TensorType, TileType
-from pypto.language.dtypes import INT32, UINT32, DataType
+from pypto.language.dtypes import BF16, FP16, INT32, UINT32, DataType
 from pypto.language.enums import MemorySpace
 
 if TYPE_CHECKING:
@@ -61,6 +62,14 @@ def create_tensor(call: BoundCall) -> Value:
             f"{call.form.spelling}: 'init_value' must be known at compile time",
             call.node_named("init_value"),
             "write a number, or leave it out and write the tensor in a kernel",
+        )
+    if fill is not None and fill.value and (dtype in (BF16, FP16) or not math.isfinite(fill.value)):
+        builder.fail(
+            "value",
+            f"{call.form.spelling}: device memory of {dtype} cannot start as {fill.value}: the runtime fills it with "
+            "zero, an integer, or a finite FP32 number",
+            call.node_named("init_value"),
+            f"write it in a kernel: t[:] = pl.full(shape, dtype=pl.{dtype}, value={fill.value})",
         )
     attrs = {"init_value": fill.value if isinstance(fill, Const) else None}
     manual = call.given("manual_dep")

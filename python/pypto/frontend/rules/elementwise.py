@@ -10,6 +10,7 @@ from pypto.frontend.rules import convert
 from pypto.frontend.rules.base import (
     Rule,
     constant,
+    converted,
     dtype_at,
     element_of,
     in_kernel,
@@ -283,7 +284,7 @@ def cast(call: BoundCall) -> Value:
             (f"{source} converts to {known}; " if known else "")
             + f"the same bits as another dtype: pl.reinterpret_view(x, pl.{dtype})",
         )
-    return to_dtype(call.builder, tile, dtype, call.node, mode)
+    return converted(call.builder, tile, dtype, call.node, mode)
 
 
 _PLAIN: Final = {"bit_and": "and_", "bit_or": "or_", "bit_xor": "xor"}

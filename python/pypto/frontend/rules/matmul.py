@@ -90,6 +90,9 @@ def _operand(call: BoundCall, position: int, keyword: str) -> Var:
 
 def _products(call: BoundCall, acc: Var | None, a: Var, b: Var, condition: tuple[Expr, ...]) -> Var:
     """One product, or one for each matrix of a batch."""
+    if pieces.is_batch(b.tile):  # of a batch on the left alone the rows are those of one product
+        a, b = (pieces.unmerged(call.builder, operand, call.node) for operand in (a, b))
+        acc = None if acc is None else pieces.unmerged(call.builder, acc, call.node)
     left, right = _matrix(a.tile.shape), _matrix(b.tile.shape)
     if all(extent == 1 for extent in right[:-2]):
         # The rows of a batch on the left are rows of one product.

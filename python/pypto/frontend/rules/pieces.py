@@ -72,6 +72,23 @@ def retyped(builder: Builder, tile: Var, type: TileType, node: ast.AST) -> Var:
     return tile if tile.tile.shape == type.shape else _reshaped(builder, tile, type, node)
 
 
+def unmerged(builder: Builder, tile: Var, node: ast.AST) -> Var:
+    """A batch of matrices whose rows were merged when it was loaded, as a batch again; other values as they are."""
+    type = tile.tile
+    if not is_batch(type):
+        return tile
+    valid = validity.reshaped(builder, type.shape, type.valid, type.spread or type.shape, node)
+    if valid is None:
+        return tile
+    batch = TileType(type.spread or type.shape, type.dtype, valid, type.space, tensor_level=True)
+    return _reshaped(builder, tile, batch, node)
+
+
+def is_batch(type: TileType) -> bool:
+    """Whether a tile holds the merged rows of several matrices."""
+    return type.spread is not None and any(extent != 1 for extent in type.spread[:-2])
+
+
 def reshaped(builder: Builder, tile: Var, shape: tuple[int, ...], node: ast.AST) -> Var:
     """The same elements in another shape that says what is valid of them, too."""
     valid = validity.reshaped(builder, tile.tile.shape, tile.tile.valid, shape, node)

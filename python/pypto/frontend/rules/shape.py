@@ -86,10 +86,11 @@ def _reshape_tile(call: BoundCall, source: Var, shape: tuple[int, ...]) -> Var:
         )
     if shape == old.shape:
         return source
-    if not old.tensor_level and len(shape) != 2:
+    level = old.tensor_level or call.form.namespace == "tensor"
+    if not level and len(shape) != 2:
         physical = TileType(shape, old.dtype, shape).physical
         shape = physical
-    type = TileType(shape, old.dtype, _reshaped(call, old, shape), old.space, old.tensor_level)
+    type = TileType(shape, old.dtype, _reshaped(call, old, shape), old.space, level)
     return result(call, "reshape", type, (source, tuple(index(extent) for extent in shape)))
 
 
@@ -122,6 +123,8 @@ def transpose(call: BoundCall) -> Value:
             call.node_of(0),
             "pass a tensor or an on-chip value",
         )
+    if isinstance(source, Var) and isinstance(source.type, TileType):
+        source = pieces.unmerged(builder, source, node)
     shape = list(source.shape if isinstance(source, Window) else source.type.shape)
     a, b = _axes(call, len(shape), describe(source))
     if isinstance(source, Window):
@@ -187,7 +190,7 @@ def transpose_view(call: BoundCall) -> Value:
         source = views.whole(source)
     if isinstance(source, Window) and len(source.keep) == 2:
         return views.load_window(call.builder, source, call.node, transposed=True)
-    tile = tile_at(call, 0)
+    tile = pieces.unmerged(call.builder, tile_at(call, 0), call.node)
     rank = len(tile.tile.shape)
     return swapped(call, tile, rank - 2, rank - 1)
 
