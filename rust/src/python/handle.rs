@@ -29,6 +29,8 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 /// Arguments up to this number need no memory of their own.
 const INLINE_ARGS: usize = 8;
 
+type Objects<'py> = Vec<Bound<'py, PyAny>>;
+
 /// A registered program. Calling it launches the program.
 #[pyclass(frozen, weakref, module = "pypto.runtime")]
 pub(super) struct RegistrationHandle {
@@ -197,7 +199,7 @@ impl RegistrationHandle {
         &self,
         py: Python<'py>,
         args: &[Bound<'py, PyAny>],
-    ) -> PyResult<(Vec<Bound<'py, PyAny>>, Vec<Bound<'py, PyAny>>)> {
+    ) -> PyResult<(Objects<'py>, Objects<'py>)> {
         let params = self.params();
         let mut outputs = Vec::with_capacity(self.outputs.len());
         let mut inputs = args.iter();
