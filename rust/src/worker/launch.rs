@@ -32,7 +32,8 @@ impl Session<'_> {
     /// # Errors
     /// [`WorkerError`] for the arguments (then nothing was copied or run), [`device::DeviceError`] for the work,
     /// [`crate::arena::ArenaError`] for staging memory, and for overwritten guards in poison mode (after the copies out).
-    /// The worker stays usable after each of them; after an error of the device nothing is copied out.
+    /// The worker stays usable after each of them; after an error of the device's work nothing is copied out, and after one
+    /// of a copy out some of the results.
     ///
     /// # Safety
     /// Host tensors are valid for their shapes (for writes too where `writable`), and nobody else writes them, or reads
@@ -121,7 +122,7 @@ impl Open {
         let bound = prepared.unwrap_or(bound);
         let repeats = loaded.seen == bound.version;
         // SAFETY: the caller vouches for the host tensors.
-        unsafe { loaded.copy_in(bound, device.as_ref(), arena, tally, repeats, invocation) };
+        unsafe { loaded.copy_in(bound, device.as_ref(), arena, tally, repeats, invocation) }?;
         loaded.find_packed(bound, packed, device.as_ref(), arena, invocation);
 
         loaded.seen = bound.version;
@@ -148,7 +149,7 @@ impl Open {
         outcome?;
 
         // SAFETY: the caller vouches for the host tensors.
-        unsafe { loaded.copy_out(bound, device.as_ref(), tally, invocation) };
+        unsafe { loaded.copy_out(bound, device.as_ref(), tally, invocation) }?;
         tally.launches.add(1);
         if arena.is_poisoned() {
             let _validate = trace::span(names::VALIDATE, invocation, 0);
@@ -179,8 +180,8 @@ impl Loaded {
         tally: &Tally,
         repeats: bool,
         invocation: u32,
-    ) {
-        let Some(staging) = &self.staging else { return };
+    ) -> Result<()> {
+        let Some(staging) = &self.staging else { return Ok(()) };
         let copies = bound.copied(Direction::Out);
         let _copies = copies.map(|bytes| trace::span(names::H2D, invocation, bytes));
         for staged in &bound.staged {
@@ -198,7 +199,7 @@ impl Loaded {
                 let _copy = trace::span(self.spans[staged.param as usize].0, invocation, staged.bytes);
                 // SAFETY: the caller vouches for the host side; the device side is memory of the registration, and as
                 // large as the tensor. Staging memory is no host tensor of anybody, so they do not overlap.
-                unsafe { device.copy_in(target, staged.host, staged.bytes as usize) };
+                unsafe { device.copy_in(target, staged.host, staged.bytes as usize) }?;
             }
             if arena.is_poisoned() {
                 let (offset, bytes) = guard_of(staged);
@@ -206,6 +207,7 @@ impl Loaded {
             }
         }
         tally.h2d_bytes.add(copies.unwrap_or(0));
+        Ok(())
     }
 
     /// Drops the packed forms of what the launch writes and finds those of what it multiplies by.
@@ -234,16 +236,17 @@ impl Loaded {
     ///
     /// # Safety
     /// The bound host tensors that the program writes are valid for writes.
-    unsafe fn copy_out(&self, bound: &Bound, device: &dyn Device, tally: &Tally, invocation: u32) {
-        let Some(bytes) = bound.copied(Direction::In) else { return };
+    unsafe fn copy_out(&self, bound: &Bound, device: &dyn Device, tally: &Tally, invocation: u32) -> Result<()> {
+        let Some(bytes) = bound.copied(Direction::In) else { return Ok(()) };
         let _copies = trace::span(names::D2H, invocation, bytes);
         for staged in bound.staged.iter().filter(|staged| staged.direction != Direction::In) {
             let _copy = trace::span(self.spans[staged.param as usize].1, invocation, staged.bytes);
             let source = bound.tensors[staged.tensor as usize].data;
             // SAFETY: as for the copy in; the tensor was checked to be writable.
-            unsafe { device.copy_out(staged.host, source, staged.bytes as usize) };
+            unsafe { device.copy_out(staged.host, source, staged.bytes as usize) }?;
         }
         tally.d2h_bytes.add(bytes);
+        Ok(())
     }
 
     /// Poison mode: whether the program wrote behind the end of a staged tensor.

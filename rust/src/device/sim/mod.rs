@@ -108,14 +108,16 @@ impl Device for SimDevice {
         unsafe { kernels.pack_b(b, k, n, dst) };
     }
 
-    unsafe fn copy_in(&self, dst: *mut u8, src: *const u8, bytes: usize) {
+    unsafe fn copy_in(&self, dst: *mut u8, src: *const u8, bytes: usize) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
         unsafe { std::ptr::copy_nonoverlapping(src, dst, bytes) };
+        Ok(())
     }
 
-    unsafe fn copy_out(&self, dst: *mut u8, src: *const u8, bytes: usize) {
+    unsafe fn copy_out(&self, dst: *mut u8, src: *const u8, bytes: usize) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
         unsafe { std::ptr::copy_nonoverlapping(src, dst, bytes) };
+        Ok(())
     }
 }
 
