@@ -243,7 +243,9 @@ mod tests {
     use std::sync::atomic::AtomicBool;
     use std::thread;
 
-    /// A line before a lock, and what each visit wrote there. The names hold `line` so that the sanitizers find them.
+    type Entered<'a> = MutexGuard<'a, Vec<(usize, u32)>>;
+
+    /// A line before a lock, and what each visit wrote there.
     #[derive(Default)]
     struct Place {
         line: Line,
@@ -251,7 +253,7 @@ mod tests {
     }
 
     impl Place {
-        fn try_enter(&self) -> Result<Option<MutexGuard<'_, Vec<(usize, u32)>>>, &'static str> {
+        fn try_enter(&self) -> Result<Option<Entered<'_>>, &'static str> {
             Ok(self.visits.try_lock().ok())
         }
 
