@@ -26,14 +26,16 @@ impl Device for Idle {
         Ok(Box::new(Idle))
     }
 
-    unsafe fn copy_in(&self, dst: *mut u8, src: *const u8, bytes: usize) {
+    unsafe fn copy_in(&self, dst: *mut u8, src: *const u8, bytes: usize) -> Result<(), DeviceError> {
         // SAFETY: the contract of the trait.
         unsafe { dst.copy_from_nonoverlapping(src, bytes) };
+        Ok(())
     }
 
-    unsafe fn copy_out(&self, dst: *mut u8, src: *const u8, bytes: usize) {
+    unsafe fn copy_out(&self, dst: *mut u8, src: *const u8, bytes: usize) -> Result<(), DeviceError> {
         // SAFETY: the contract of the trait.
         unsafe { dst.copy_from_nonoverlapping(src, bytes) };
+        Ok(())
     }
 }
 

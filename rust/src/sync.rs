@@ -9,8 +9,8 @@
 pub use loom::{
     cell::UnsafeCell,
     hint::spin_loop,
-    sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
-    sync::{Arc, Mutex, MutexGuard},
+    sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+    sync::{Arc, Condvar, Mutex, MutexGuard},
     thread,
 };
 
@@ -19,8 +19,8 @@ pub use global::lock;
 #[cfg(not(loom))]
 pub use std::{
     hint::spin_loop,
-    sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
-    sync::{Arc, Mutex},
+    sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+    sync::{Arc, Condvar, Mutex, MutexGuard},
     thread,
 };
 
@@ -33,6 +33,16 @@ pub fn park_timeout(timeout: std::time::Duration) {
         let _ = timeout;
         thread::park();
     }
+}
+
+/// Waits until `condvar` is notified or `timeout` is over. Loom has no time, so there only the former ends the wait.
+pub fn wait_timeout<'a, T>(
+    condvar: &Condvar,
+    guard: MutexGuard<'a, T>,
+    timeout: std::time::Duration,
+) -> MutexGuard<'a, T> {
+    let waited = condvar.wait_timeout(guard, timeout);
+    waited.unwrap_or_else(std::sync::PoisonError::into_inner).0
 }
 
 /// Locks, whether or not somebody panicked under the lock: for data that is whole at every step.

@@ -403,6 +403,7 @@ ELSEWHERE = {
     "zero_size": "worker/tests/memory.rs: Python refuses the size before the arena sees it (bad_size, bad_extent)",
     "addresses_exhausted": "arena/address.rs: 2^63 bytes of addresses cannot be used up in a test of Python",
     "foreign_registration": "worker/tests/life.rs: a handle always goes to its own worker",
+    "copy_failed": "worker/tests/failing.rs: copies of the simulated chip do not fail",
     "unsupported_by_device": "device/sim/lower: the frontend refuses what the chip lacks",
     "sanitizer_findings": "test_sanitizers.py: needs a worker with sanitizers",
     "guard_violated": "test_guards.py",

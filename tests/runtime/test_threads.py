@@ -11,7 +11,7 @@ import torch
 from core_programs import Register
 
 from pypto import _pypto, ir
-from pypto.runtime import ChipWorker, RunConfig
+from pypto.runtime import ChipWorker, LaunchFuture, RunConfig
 
 
 def in_threads(count: int, work: Callable[[int], None]) -> list[BaseException]:
@@ -71,24 +71,32 @@ def test_registering_in_threads_gives_one_registration(device: _pypto.Worker, re
     assert device.counters()["registrations"] == 1
 
 
-@pytest.mark.parametrize("operation", ["launch", "allocate", "copy"])
+@pytest.mark.parametrize("operation", ["launch", "bound", "queued", "allocate", "copy"])
 def test_a_worker_is_closed_while_others_use_it(device: _pypto.Worker, register: Register, operation: str) -> None:
     handle = register(core.endless(), (), has_return=False)
     tensor = device.alloc_tensor((1 << 20,), torch.uint8)
     host = torch.zeros(1 << 20, dtype=torch.uint8)
     started = threading.Semaphore(0)
+    futures: list[LaunchFuture] = []
 
     def work(index: int) -> None:
         if index == 0:
             for _ in range(3):
                 started.acquire()
+            if operation == "queued":
+                device.synchronize()
             device.close()
             return
         a, b, c = torch.ones(1, 16), torch.ones(1, 16), torch.empty(1, 16)
+        bound = handle.bind(a, b, c, 5_000)
         started.release()
         while True:
             if operation == "launch":
                 handle(a, b, c, 5_000)
+            elif operation == "bound":
+                bound()
+            elif operation == "queued":
+                futures.append(handle.submit(a, b, c, 5_000))
             elif operation == "allocate":
                 device.free_tensor(device.alloc_tensor((16,), torch.float32))
             else:
@@ -100,6 +108,12 @@ def test_a_worker_is_closed_while_others_use_it(device: _pypto.Worker, register:
         assert isinstance(error, (RuntimeError, ValueError)), error
         assert any(word in str(error) for word in ("closed", "requires an initialized ChipWorker")), error
     assert not device.is_open
+    if operation == "queued":
+        failed = [error for error in (future.exception(0) for future in futures) if error is not None]
+        assert {getattr(error, "code", None) for error in failed} <= {"worker_closed"}, (
+            "submitted while the worker was being closed"
+        )
+        assert device.counters()["launches"] == len(futures) - len(failed) > 0
 
 
 def test_threads_open_use_and_close_one_worker_in_any_order(K_add: ir.CompiledProgram) -> None:
@@ -120,10 +134,17 @@ def test_threads_open_use_and_close_one_worker_in_any_order(K_add: ir.CompiledPr
     def register() -> None:
         assert torch.equal(worker.register(K_add)(ones, ones), twos)
 
+    def bind() -> None:
+        assert torch.equal(worker.register(K_add).bind(ones, ones)(), twos)
+
+    def submit() -> None:
+        future = worker.register(K_add).submit(ones, ones)
+        assert torch.equal(future.result(60), twos)
+
     def report() -> None:
         worker.memory_stats()
 
-    steps = [launch, keep, register, report, worker.close, worker.init]
+    steps = [launch, keep, register, bind, submit, report, worker.close, worker.init]
 
     def work(index: int) -> None:
         chosen = random.Random(index)

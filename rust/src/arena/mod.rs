@@ -303,11 +303,14 @@ impl Arena {
 
     /// Prepares a live buffer for a write of `bytes` bytes at `offset`.
     pub fn prepare_write(&mut self, buffer: &Buffer, offset: u64, bytes: u64) {
-        if offset == 0 && bytes >= buffer.stale() {
-            buffer.mark_written();
-        } else {
+        if offset > 0 || bytes < buffer.stale() {
             self.clear_stale(buffer);
         }
+    }
+
+    /// A write that was prepared is done. Until then a write that fails half-way shows nothing of an earlier allocation.
+    pub fn finish_write(&mut self, buffer: &Buffer) {
+        buffer.mark_written();
     }
 
     /// Ends all live buffers, because their worker closes, and returns them in order of allocation.
@@ -323,6 +326,12 @@ impl Arena {
         self.index.clear();
         self.live = 0;
         live
+    }
+
+    /// Which requests for memory a test lets fail, and how many did.
+    #[cfg(test)]
+    pub fn refusals(&mut self) -> &mut suballocator::Refusals {
+        &mut self.blocks.refusals
     }
 
     /// Bytes of live buffers.

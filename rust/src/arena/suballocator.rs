@@ -60,6 +60,29 @@ pub struct Suballocator {
     levels: u64,
     steps: [u8; LEVELS],
     heads: [[u32; STEPS]; LEVELS],
+    #[cfg(test)]
+    pub refusals: Refusals,
+}
+
+/// Requests that a test lets fail as if there were no hole.
+#[cfg(test)]
+#[derive(Default, Debug)]
+pub struct Refusals {
+    /// Their numbers among all requests, from 0.
+    pub at: Vec<u64>,
+    /// How many requests there were, and how many of them were refused.
+    pub asked: u64,
+    pub refused: u64,
+}
+
+#[cfg(test)]
+impl Refusals {
+    fn is_due(&mut self) -> bool {
+        let due = self.at.contains(&self.asked);
+        self.asked += 1;
+        self.refused += u64::from(due);
+        due
+    }
 }
 
 impl Suballocator {
@@ -75,6 +98,8 @@ impl Suballocator {
             levels: 0,
             steps: [0; LEVELS],
             heads: [[NONE; STEPS]; LEVELS],
+            #[cfg(test)]
+            refusals: Refusals::default(),
         }
     }
 
@@ -97,6 +122,10 @@ impl Suballocator {
     /// Takes `size` granules (at least 1), or `None` where no hole is that large.
     pub fn allocate(&mut self, size: u64) -> Option<Block> {
         debug_assert!(size > 0);
+        #[cfg(test)]
+        if self.refusals.is_due() {
+            return None;
+        }
         let own = bin_of(size);
         let fits = |hole: &u32| self.nodes[*hole as usize].size >= size;
         let found = self.bin(own).take(PROBES).find(fits).or_else(|| self.first_above(own));

@@ -49,12 +49,15 @@ pub trait Device: Send + Sync {
         let _ = (data, bytes);
     }
 
-    /// Copies `bytes` from host memory to device memory.
+    /// Copies `bytes` from host memory to device memory. After an error the target holds anything.
+    ///
+    /// # Errors
+    /// [`DeviceError::Transfer`].
     ///
     /// # Safety
     /// Both ranges are valid for `bytes` and do not overlap; nobody writes either meanwhile.
     #[allow(unsafe_code)]
-    unsafe fn copy_in(&self, dst: *mut u8, src: *const u8, bytes: usize);
+    unsafe fn copy_in(&self, dst: *mut u8, src: *const u8, bytes: usize) -> Result<(), DeviceError>;
 
     /// Whether `bytes` bytes of device memory are those of host memory. A device that would have to copy them to know
     /// answers no.
@@ -67,12 +70,15 @@ pub trait Device: Send + Sync {
         false
     }
 
-    /// Copies `bytes` from device memory to host memory.
+    /// Copies `bytes` from device memory to host memory. After an error the target holds anything.
+    ///
+    /// # Errors
+    /// [`DeviceError::Transfer`].
     ///
     /// # Safety
     /// As for [`Device::copy_in`].
     #[allow(unsafe_code)]
-    unsafe fn copy_out(&self, dst: *mut u8, src: *const u8, bytes: usize);
+    unsafe fn copy_out(&self, dst: *mut u8, src: *const u8, bytes: usize) -> Result<(), DeviceError>;
 }
 
 /// A program made ready for one device.
@@ -193,6 +199,10 @@ pub enum DeviceError {
     /// Memory for what the program creates could not be had.
     #[error("{0}")]
     OutOfMemory(String),
+    /// A copy between host and device failed. What it was to write holds anything; a tensor that was being allocated does
+    /// not exist. Try again; where it fails again, close the worker and open another one.
+    #[error("{0}")]
+    Transfer(String),
     /// A platform that cannot be opened here.
     #[error("{0}")]
     Unavailable(String),
@@ -207,6 +217,7 @@ impl DeviceError {
             DeviceError::Fault { .. } => ErrorKind::Runtime,
             DeviceError::Sanitizer(_) => ErrorKind::Runtime,
             DeviceError::OutOfMemory(_) => ErrorKind::Memory,
+            DeviceError::Transfer(_) => ErrorKind::Runtime,
             DeviceError::Unavailable(_) => ErrorKind::Runtime,
         }
     }
@@ -219,6 +230,7 @@ impl DeviceError {
             DeviceError::Fault { .. } => "device_fault",
             DeviceError::Sanitizer(_) => "sanitizer_findings",
             DeviceError::OutOfMemory(_) => "workspace_exhausted",
+            DeviceError::Transfer(_) => "copy_failed",
             DeviceError::Unavailable(_) => "platform_unavailable",
         }
     }

@@ -2,44 +2,30 @@
 //!
 //! The rule: **nobody waits for a worker while holding the Python lock.** A running launch asks for Ctrl-C now and then and
 //! needs the Python lock for that; a thread that held it and waited for the launch to end would be a deadlock. So the way
-//! in is a try; only when somebody is inside does the thread detach and stand in line. The line is served in order, and
-//! nobody passes it: a thread that launches in a loop would otherwise come back before a sleeping one is awake, for ever.
+//! in is a try; only when somebody is inside does the thread detach and stand in [`Line`].
 #![allow(unsafe_code)] // moves a mutex guard through `Python::detach`; leaves a worker undropped in a forked child
 
 use super::queue::Queue;
 use crate::error::Error;
-use crate::worker::{Session, Worker};
+use crate::worker::{Line, Session, Ticket, Worker};
 use pyo3::prelude::*;
-use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
-
-/// How often a waiting thread looks for Ctrl-C.
-const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// A worker, and the line of threads that wait for it.
 pub(super) struct Shared {
     core: ManuallyDrop<Arc<Worker>>,
     /// The process that opened the worker.
     pid: u32,
-    /// How many stand in line, queued launches included: so whoever comes after a queued launch is served after it.
-    waiting: AtomicUsize,
-    line: Mutex<Line>,
-    left: Condvar,
+    /// Who waits, queued launches included: so whoever comes after a queued launch is served after it.
+    line: Line,
     stopping: AtomicBool,
     queue: Arc<Queue>,
     /// Whether launches want to know the versions of host tensors.
     wants_versions: bool,
-}
-
-/// Tickets of the threads that wait and of the launches that are queued, the next one first.
-#[derive(Default)]
-struct Line {
-    tickets: VecDeque<u64>,
-    last: u64,
 }
 
 /// The worker, entered. Leaving wakes the line.
@@ -49,7 +35,7 @@ pub(super) struct Entered<'a> {
     _leave: Leave<'a>,
 }
 
-struct Leave<'a>(&'a Shared);
+struct Leave<'a>(&'a Line);
 
 /// Why a thread did not get in.
 enum Refused {
@@ -86,10 +72,9 @@ pub(super) fn detached<R>(py: Python<'_>, work: impl FnOnce() -> R) -> R {
 impl Shared {
     pub(super) fn new(core: Arc<Worker>, queue_depth: usize, wants_versions: bool) -> Arc<Self> {
         let queue = Queue::new(queue_depth);
-        let (waiting, stopping) = (AtomicUsize::new(0), AtomicBool::new(false));
         let (core, pid) = (ManuallyDrop::new(core), std::process::id());
-        let (line, left) = (Mutex::default(), Condvar::new());
-        Arc::new(Self { core, pid, waiting, line, left, stopping, queue, wants_versions })
+        let (line, stopping) = (Line::default(), AtomicBool::new(false));
+        Arc::new(Self { core, pid, line, stopping, queue, wants_versions })
     }
 
     /// The launches that wait for their turn.
@@ -117,12 +102,7 @@ impl Shared {
 
     /// Waits, for a second at most, until no thread stands in line.
     pub(super) fn settle(&self) {
-        let end = Instant::now() + Duration::from_secs(1);
-        while self.waiting.load(Ordering::SeqCst) > 0 && Instant::now() < end {
-            drop(self.line());
-            self.left.notify_all();
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        self.line.settle(Duration::from_secs(1));
     }
 
     pub(super) fn core(&self) -> &Arc<Worker> {
@@ -134,7 +114,7 @@ impl Shared {
     /// # Errors
     /// `RuntimeError` in a forked child; what a signal handler raised.
     pub(super) fn enter(&self, py: Python<'_>, operation: &'static str) -> PyResult<Entered<'_>> {
-        if self.waiting.load(Ordering::Relaxed) == 0
+        if self.line.is_empty()
             && let Some(session) = self.core.try_enter(operation)?
         {
             return Ok(self.entered(session));
@@ -145,12 +125,8 @@ impl Shared {
         })
     }
 
-    fn line(&self) -> MutexGuard<'_, Line> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn entered<'a>(&'a self, session: Session<'a>) -> Entered<'a> {
-        Entered { session, _leave: Leave(self) }
+        Entered { session, _leave: Leave(&self.line) }
     }
 
     #[cold]
@@ -161,81 +137,30 @@ impl Shared {
             // A forked child must not touch the line: the thread that held its lock does not exist here.
             return Err(Refused::Core(error));
         }
-        let ticket = self.ticket();
-        let mut look = || Python::attach(|py| py.check_signals()).map_err(Refused::Signal);
-        self.served(ticket, operation, &mut look)
+        self.line.wait(
+            self.line.join(),
+            || Ok(self.core.try_enter(operation).map_err(Refused::Core)?.map(|session| self.entered(session))),
+            || Python::attach(|py| py.check_signals()).map_err(Refused::Signal),
+        )
     }
 
     /// Joins the line.
-    pub(super) fn ticket(&self) -> u64 {
-        let mut line = self.line();
-        line.last += 1;
-        let ticket = line.last;
-        line.tickets.push_back(ticket);
-        self.waiting.store(line.tickets.len(), Ordering::SeqCst);
-        ticket
+    pub(super) fn join(&self) -> Ticket {
+        self.line.join()
     }
 
     /// Leaves the line without having been served.
-    pub(super) fn give_up(&self, ticket: u64) {
-        self.forget(ticket);
-        // Whoever is next may have become the first.
-        self.left.notify_all();
+    pub(super) fn give_up(&self, ticket: Ticket) {
+        self.line.leave(ticket);
     }
 
     /// Enters the worker when it is the turn of a ticket. For threads that Python does not know: no signal ends the wait.
     ///
     /// # Errors
     /// As for [`Worker::try_enter`].
-    pub(super) fn enter_as(&self, ticket: u64, operation: &'static str) -> Result<Entered<'_>, Error> {
-        self.served(ticket, operation, &mut || Ok(())).map_err(|refused| match refused {
-            Refused::Core(error) => error,
-            Refused::Signal(_) => unreachable!("nobody looked for signals"),
-        })
-    }
-
-    fn forget(&self, ticket: u64) {
-        let mut line = self.line();
-        line.tickets.retain(|&other| other != ticket);
-        self.waiting.store(line.tickets.len(), Ordering::SeqCst);
-    }
-
-    fn served(
-        &self,
-        ticket: u64,
-        operation: &'static str,
-        look: &mut dyn FnMut() -> Result<(), Refused>,
-    ) -> Result<Entered<'_>, Refused> {
-        let result = self.stand_in_line(ticket, operation, look);
-        if result.is_ok() {
-            self.forget(ticket)
-        } else {
-            self.give_up(ticket)
-        }
-        result
-    }
-
-    fn stand_in_line(
-        &self,
-        ticket: u64,
-        operation: &'static str,
-        look: &mut dyn FnMut() -> Result<(), Refused>,
-    ) -> Result<Entered<'_>, Refused> {
-        loop {
-            {
-                let line = self.line();
-                // Tried under `line`: whoever leaves after this try takes `line` to wake us, so the wake-up cannot fall
-                // between the try and the wait.
-                if line.tickets.front() == Some(&ticket)
-                    && let Some(session) = self.core.try_enter(operation).map_err(Refused::Core)?
-                {
-                    return Ok(self.entered(session));
-                }
-                let _ = self.left.wait_timeout(line, SIGNAL_INTERVAL);
-            }
-            // Outside of `line`: attaching may wait for a thread that is about to leave and wants `line`.
-            look()?;
-        }
+    pub(super) fn enter_as(&self, ticket: Ticket, operation: &'static str) -> Result<Entered<'_>, Error> {
+        let enter = || Ok(self.core.try_enter(operation)?.map(|session| self.entered(session)));
+        self.line.wait(ticket, enter, || Ok(()))
     }
 }
 
@@ -255,12 +180,7 @@ impl Drop for Shared {
 
 impl Drop for Leave<'_> {
     fn drop(&mut self) {
-        // Orders the release of the session before the look at `waiting`; pairs with the increment in `wait`.
-        fence(Ordering::SeqCst);
-        if self.0.waiting.load(Ordering::Relaxed) > 0 {
-            drop(self.0.line());
-            self.0.left.notify_all();
-        }
+        self.0.next();
     }
 }
 

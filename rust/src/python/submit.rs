@@ -11,7 +11,7 @@ use crate::arena::Owner;
 use crate::error::Error;
 use crate::fork;
 use crate::program::ParamKind;
-use crate::worker::{Kept, Note, Prepared, Registration, Value, WorkerError};
+use crate::worker::{Kept, Note, Prepared, Registration, Ticket, Value, WorkerError};
 use pyo3::panic::PanicException;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -26,7 +26,7 @@ const CANCELLED: u8 = 2;
 /// A queued launch.
 pub(super) struct Job {
     state: AtomicU8,
-    ticket: u64,
+    ticket: Ticket,
     /// Taken when it runs.
     work: Mutex<Option<Work>>,
     /// Taken when its future is told.
@@ -97,7 +97,7 @@ impl Job {
         match result {
             Ok(()) => Outcome::Done,
             Err(_) if shared.is_stopping() => Outcome::Stopped,
-            Err(failure) => Outcome::Failed(failure.0, failure.1),
+            Err(failure) => Outcome::Failed(failure.error, failure.position),
         }
     }
 
@@ -118,18 +118,28 @@ impl Job {
     }
 }
 
+/// An error of a launch, and the position of the argument that it is about.
+struct Failure {
+    error: Error,
+    position: Option<usize>,
+}
+
+impl Failure {
+    fn new(error: Error) -> Box<Self> {
+        Box::new(Self { error, position: None })
+    }
+}
+
 impl Work {
-    /// Launches. A failure is the error and the position of the argument that it is about; boxed, because it is large and
-    /// rare.
-    fn run(self, ticket: u64) -> Result<(), Box<(Error, Option<usize>)>> {
+    fn run(self, ticket: Ticket) -> Result<(), Box<Failure>> {
         let Self { shared, registration, args, notes } = &self;
-        let mut session = shared.enter_as(ticket, "run").map_err(|error| Box::new((error, None)))?;
+        let mut session = shared.enter_as(ticket, "run").map_err(Failure::new)?;
         session.note(notes.clone());
         let mut poll = || !shared.is_stopping();
         match args {
             Args::Plain(args) => {
                 let values: Vec<Value<'_>> = args.iter().map(Kept::value).collect();
-                // SAFETY: the job keeps the objects of host tensors, and their owner was told to leave them alone.
+                // SAFETY: the job keeps the memory of host tensors, and their owner was told to leave them alone.
                 let result = unsafe { session.launch(registration, &values, &mut poll) };
                 result.map_err(|error| {
                     let buffers = args.iter().map(|arg| match arg {
@@ -137,13 +147,13 @@ impl Work {
                         Kept::Other(_) => None,
                     });
                     let position = way::position_of(&error, buffers);
-                    Box::new((error, position))
+                    Box::new(Failure { error, position })
                 })
             }
             Args::Prepared(prepared) => {
                 // SAFETY: there are no host tensors.
                 let launched = unsafe { session.launch_prepared(prepared, &[], &mut poll) };
-                match launched.map_err(|error| Box::new((error, None)))? {
+                match launched.map_err(Failure::new)? {
                     true => Ok(()),
                     false => {
                         let name = &registration.program().name;
@@ -151,7 +161,7 @@ impl Work {
                             "another thread gave the bound launch of '{name}' a host tensor while it was being submitted; \
                              submit it again"
                         );
-                        Err(Box::new((WorkerError::ArgumentValue(text).into(), None)))
+                        Err(Failure::new(WorkerError::ArgumentValue(text).into()))
                     }
                 }
             }
@@ -229,7 +239,16 @@ pub(super) fn queue_plain<'py>(
         .iter()
         .zip(args)
         .enumerate()
-        .map(|(position, (param, arg))| read(this, arg, param, position, &mut keep))
+        .map(|(position, (param, arg))| {
+            let before = keep.len();
+            let kept = read(this, arg, param, position, &mut keep)?;
+            // Outputs that were made for this launch are nobody else's until it is over.
+            let is_ours = || outputs.iter().flatten().any(|output| output.is(arg));
+            if matches!(kept, Kept::Other(Value::Host(_))) && keep.len() == before && !is_ours() {
+                keep.push(Keep::memory_of(arg)?);
+            }
+            Ok(kept)
+        })
         .collect();
     let work = Work {
         shared: this.shared().clone(),
@@ -299,7 +318,7 @@ fn queue<'py>(
     let job = shared.queue().push(py, || {
         Arc::new(Job {
             state: AtomicU8::new(QUEUED),
-            ticket: shared.ticket(),
+            ticket: shared.join(),
             work: Mutex::new(Some(work)),
             objects: Mutex::new(Some(objects)),
         })

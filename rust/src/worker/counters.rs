@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a worker did since it was opened. Failed launches count the bytes that they did copy.
+/// What a worker did since it was opened. Failed launches count the bytes that they did copy, but where a copy itself failed
+/// none of its direction.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Counters {
     /// Launches that ran to their end.

@@ -34,7 +34,8 @@ impl Session<'_> {
     /// # Errors
     /// [`WorkerError`] for the arguments (then nothing was copied or run), [`device::DeviceError`] for the work,
     /// [`crate::arena::ArenaError`] for staging memory, and for overwritten guards in poison mode (after the copies out).
-    /// The worker stays usable after each of them; after an error of the device nothing is copied out.
+    /// The worker stays usable after each of them; after an error of the device's work nothing is copied out, and after one
+    /// of a copy out some of the results.
     ///
     /// # Safety
     /// Host tensors are valid for their shapes (for writes too where `writable`), and nobody else writes them, or reads
@@ -133,7 +134,7 @@ impl Open {
         let clock = || residency.as_ref().map(|_| Instant::now());
         let begin = clock();
         // SAFETY: as above.
-        unsafe { loaded.copy_in(bound, device.as_ref(), arena, tally, repeats, invocation) };
+        unsafe { loaded.copy_in(bound, device.as_ref(), arena, tally, repeats, invocation) }?;
         times.iter_mut().for_each(|times| times.upload_ns = since(begin));
         loaded.find_packed(bound, packed, device.as_ref(), arena, invocation);
 
@@ -162,7 +163,7 @@ impl Open {
 
         let begin = clock();
         // SAFETY: the caller vouches for the host tensors.
-        unsafe { loaded.copy_out(bound, device.as_ref(), tally, invocation) };
+        unsafe { loaded.copy_out(bound, device.as_ref(), tally, invocation) }?;
         times.iter_mut().for_each(|times| times.download_ns = since(begin));
         if let (Some(residency), Some(times)) = (residency, times) {
             // SAFETY: as above.
@@ -203,8 +204,8 @@ impl Loaded {
         tally: &Tally,
         repeats: bool,
         invocation: u32,
-    ) {
-        let Some(staging) = &self.staging else { return };
+    ) -> Result<()> {
+        let Some(staging) = &self.staging else { return Ok(()) };
         let copies = bound.copied(Direction::Out);
         let _copies = copies.map(|bytes| trace::span(names::H2D, invocation, bytes));
         for staged in &bound.staged {
@@ -226,7 +227,7 @@ impl Loaded {
                 let _copy = trace::span(self.spans[staged.param as usize].0, invocation, staged.bytes);
                 // SAFETY: the caller vouches for the host side; the device side is memory of the registration, and as
                 // large as the tensor. Staging memory is no host tensor of anybody, so they do not overlap.
-                unsafe { device.copy_in(target, staged.host, staged.bytes as usize) };
+                unsafe { device.copy_in(target, staged.host, staged.bytes as usize) }?;
             }
             if arena.is_poisoned() {
                 let (offset, bytes) = guard_of(staged);
@@ -234,6 +235,7 @@ impl Loaded {
             }
         }
         tally.h2d_bytes.add(copies.unwrap_or(0));
+        Ok(())
     }
 
     /// Drops the packed forms of what the launch writes and finds those of what it multiplies by.
@@ -264,16 +266,17 @@ impl Loaded {
     ///
     /// # Safety
     /// The bound host tensors that the program writes are valid for writes.
-    unsafe fn copy_out(&self, bound: &Bound, device: &dyn Device, tally: &Tally, invocation: u32) {
-        let Some(bytes) = bound.copied(Direction::In) else { return };
+    unsafe fn copy_out(&self, bound: &Bound, device: &dyn Device, tally: &Tally, invocation: u32) -> Result<()> {
+        let Some(bytes) = bound.copied(Direction::In) else { return Ok(()) };
         let _copies = trace::span(names::D2H, invocation, bytes);
         for staged in bound.staged.iter().filter(|staged| staged.direction != Direction::In) {
             let _copy = trace::span(self.spans[staged.param as usize].1, invocation, staged.bytes);
             let source = bound.tensors[staged.tensor as usize].data;
             // SAFETY: as for the copy in; the tensor was checked to be writable.
-            unsafe { device.copy_out(staged.host, source, staged.bytes as usize) };
+            unsafe { device.copy_out(staged.host, source, staged.bytes as usize) }?;
         }
         tally.d2h_bytes.add(bytes);
+        Ok(())
     }
 
     /// Poison mode: whether the program wrote behind the end of a staged tensor.

@@ -62,7 +62,7 @@ impl Session<'_> {
     /// Allocates a tensor and fills it from host memory, without a state in between that anybody could see.
     ///
     /// # Errors
-    /// As for [`Session::allocate`].
+    /// As for [`Session::allocate`]; [`crate::device::DeviceError::Transfer`], and then the tensor does not exist.
     ///
     /// # Safety
     /// `src` is valid for reads of all bytes of the tensor, and nobody writes them meanwhile.
@@ -71,8 +71,13 @@ impl Session<'_> {
         let buffer = open.with_reclaim(|arena| arena.allocate(spec.clone(), Contents::Overwritten))?;
         let copy = trace::span(names::COPY_IN, 0, buffer.bytes());
         // SAFETY: the caller vouches for the source; the buffer is fresh memory of that size.
-        unsafe { open.device.copy_in(open.arena.pointer(&buffer), src, buffer.bytes() as usize) };
+        let copied = unsafe { open.device.copy_in(open.arena.pointer(&buffer), src, buffer.bytes() as usize) };
         drop(copy);
+        if let Err(error) = copied {
+            // Nobody knows the buffer yet. What a guard of it might say is less than that the copy failed.
+            let _ = open.arena.free(&buffer);
+            return Err(error.into());
+        }
         self.worker.tally.h2d_bytes.add(buffer.bytes());
         self.note_live_bytes();
         Ok(buffer)
@@ -140,7 +145,8 @@ impl Session<'_> {
     /// Copies host memory to device memory: any part of one live allocation. The data is there on return.
     ///
     /// # Errors
-    /// [`ArenaError::ZeroSize`], [`ArenaError::OutOfRange`], and those of [`Session::find`].
+    /// [`ArenaError::ZeroSize`], [`ArenaError::OutOfRange`], and those of [`Session::find`];
+    /// [`crate::device::DeviceError::Transfer`], and then the target holds anything.
     ///
     /// # Safety
     /// `src` is valid for reads of `bytes` bytes, and nobody writes them meanwhile.
@@ -152,7 +158,8 @@ impl Session<'_> {
         open.arena.prepare_write(&buffer, offset, bytes);
         let _copy = trace::span(names::COPY_IN, 0, bytes);
         // SAFETY: the caller vouches for the source; the target lies in a live buffer.
-        unsafe { open.device.copy_in(target, src, bytes as usize) };
+        unsafe { open.device.copy_in(target, src, bytes as usize) }?;
+        open.arena.finish_write(&buffer);
         self.worker.tally.h2d_bytes.add(bytes);
         Ok(())
     }
@@ -171,7 +178,7 @@ impl Session<'_> {
         let source = open.arena.pointer(&buffer).wrapping_add(offset as usize);
         let _copy = trace::span(names::COPY_OUT, 0, bytes);
         // SAFETY: the caller vouches for the target; the source lies in a live buffer.
-        unsafe { open.device.copy_out(dst, source, bytes as usize) };
+        unsafe { open.device.copy_out(dst, source, bytes as usize) }?;
         self.worker.tally.d2h_bytes.add(bytes);
         Ok(())
     }

@@ -13,6 +13,7 @@
 //! | `check`     | what `bind` says about arguments, without a launch                                  |
 //! | `launch`    | bind, copies in, the device's work, copies out; `workspace` lends memory            |
 //! | `close`     | the end, in the order that the contract sets                                        |
+//! | `line`      | who is let in next, for callers that must not block on the worker's lock            |
 //!
 //! One mutex keeps everything apart that happens on a worker; nothing that two workers share is locked on the way of a
 //! launch. A finer lock would let a second thread allocate while the device works, but then freeing a buffer that a
@@ -24,6 +25,7 @@ mod close;
 mod counters;
 mod error;
 mod launch;
+mod line;
 mod memory;
 mod mismatch;
 mod packed;
@@ -38,6 +40,7 @@ mod workspace;
 pub use close::CloseReport;
 pub use counters::Counters;
 pub use error::WorkerError;
+pub use line::{Line, Ticket};
 pub use memory::FreeOutcome;
 pub use prepared::Prepared;
 pub use register::{Registration, ResidencyReport};

@@ -108,9 +108,10 @@ impl Device for SimDevice {
         unsafe { kernels.pack_b(b, k, n, dst) };
     }
 
-    unsafe fn copy_in(&self, dst: *mut u8, src: *const u8, bytes: usize) {
+    unsafe fn copy_in(&self, dst: *mut u8, src: *const u8, bytes: usize) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
         unsafe { std::ptr::copy_nonoverlapping(src, dst, bytes) };
+        Ok(())
     }
 
     unsafe fn equals(&self, memory: *const u8, host: *const u8, bytes: usize) -> bool {
@@ -118,9 +119,10 @@ impl Device for SimDevice {
         unsafe { std::slice::from_raw_parts(memory, bytes) == std::slice::from_raw_parts(host, bytes) }
     }
 
-    unsafe fn copy_out(&self, dst: *mut u8, src: *const u8, bytes: usize) {
+    unsafe fn copy_out(&self, dst: *mut u8, src: *const u8, bytes: usize) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
         unsafe { std::ptr::copy_nonoverlapping(src, dst, bytes) };
+        Ok(())
     }
 }
 

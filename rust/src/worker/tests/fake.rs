@@ -78,14 +78,16 @@ impl Device for Fake {
         Ok(Box::new(FakeProgram { name, body, scratch: self.scratch, ended: self.ended.clone() }))
     }
 
-    unsafe fn copy_in(&self, dst: *mut u8, src: *const u8, bytes: usize) {
+    unsafe fn copy_in(&self, dst: *mut u8, src: *const u8, bytes: usize) -> Result<(), DeviceError> {
         // SAFETY: the contract.
         unsafe { dst.copy_from_nonoverlapping(src, bytes) };
+        Ok(())
     }
 
-    unsafe fn copy_out(&self, dst: *mut u8, src: *const u8, bytes: usize) {
+    unsafe fn copy_out(&self, dst: *mut u8, src: *const u8, bytes: usize) -> Result<(), DeviceError> {
         // SAFETY: the contract.
         unsafe { dst.copy_from_nonoverlapping(src, bytes) };
+        Ok(())
     }
 }
 

@@ -2,10 +2,12 @@
 #![allow(unsafe_code)] // Launches and copies are unsafe calls.
 
 mod arguments;
+mod failing;
 mod fake;
 mod faults;
 mod launches;
 mod life;
+mod lives;
 mod memory;
 mod packed;
 mod prepared;

@@ -102,15 +102,15 @@ impl Device for CheckingDevice {
         unsafe { self.sim.equals(memory, host, bytes) }
     }
 
-    unsafe fn copy_in(&self, dst: *mut u8, src: *const u8, bytes: usize) {
+    unsafe fn copy_in(&self, dst: *mut u8, src: *const u8, bytes: usize) -> Result<(), DeviceError> {
         self.shadow().written(dst as usize, bytes);
         // SAFETY: the caller's promise.
-        unsafe { self.sim.copy_in(dst, src, bytes) };
+        unsafe { self.sim.copy_in(dst, src, bytes) }
     }
 
-    unsafe fn copy_out(&self, dst: *mut u8, src: *const u8, bytes: usize) {
+    unsafe fn copy_out(&self, dst: *mut u8, src: *const u8, bytes: usize) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
-        unsafe { self.sim.copy_out(dst, src, bytes) };
+        unsafe { self.sim.copy_out(dst, src, bytes) }
     }
 }
 
