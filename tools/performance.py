@@ -1,7 +1,7 @@
 """Puts what `make bench` measured into `docs/performance.md` and, in short, into the README.
 
-``python tools/performance.py [RESULTS.json]``: what is between the marks of both pages is replaced; the text around them
-is written by hand, among it what bounds the targets that are missed.
+``python tools/performance.py [RESULTS.json]``: what is between the marks of both pages is replaced. The text around
+them is written by hand, among it what bounds the targets that are missed.
 """
 
 from __future__ import annotations
