@@ -10,6 +10,7 @@ mod packable;
 pub mod pool;
 #[cfg(test)]
 mod tests;
+mod transfer;
 
 use crate::device::{Device, DeviceError, Executable, Launch, Packable, PackedForm, TensorArg};
 use crate::kernels::Isa;
@@ -109,12 +110,12 @@ impl Device for SimDevice {
 
     unsafe fn copy_in(&self, dst: *mut u8, src: *const u8, bytes: usize) {
         // SAFETY: the caller's promise.
-        unsafe { std::ptr::copy_nonoverlapping(src, dst, bytes) };
+        unsafe { transfer::copy(&self.pool, dst, src, bytes) };
     }
 
     unsafe fn copy_out(&self, dst: *mut u8, src: *const u8, bytes: usize) {
         // SAFETY: the caller's promise.
-        unsafe { std::ptr::copy_nonoverlapping(src, dst, bytes) };
+        unsafe { transfer::copy(&self.pool, dst, src, bytes) };
     }
 }
 
