@@ -76,6 +76,7 @@ fn program(count: usize) -> Arc<Program> {
     });
     let params = params.collect();
     let entry = Function {
+        source: Default::default(),
         name: "idle".into(),
         at: Loc::default(),
         params: vec![],

@@ -54,6 +54,7 @@ fn add(rounds: i64) -> Program {
     let direction = |slot| if slot == 2 { Direction::Out } else { Direction::In };
     let params: Vec<FnParam> = (0..3).map(|slot| FnParam::Tensor { slot, direction: direction(slot) }).collect();
     let function = |name: &str, tiles, body| Function {
+        source: Default::default(),
         name: name.into(),
         at: Loc::default(),
         params: params.clone(),

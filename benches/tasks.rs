@@ -55,6 +55,7 @@ fn program(launches: i64, blocks: u32, rounds: i64) -> Program {
     let direction = |slot| if slot == 0 { Direction::InOut } else { Direction::In };
     let params: Vec<FnParam> = (0..2).map(|slot| FnParam::Tensor { slot, direction: direction(slot) }).collect();
     let function = |name: &str, tiles, body| Function {
+        source: Default::default(),
         name: name.into(),
         at: Loc::default(),
         params: params.clone(),

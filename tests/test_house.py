@@ -33,7 +33,9 @@ PYTHON_MAY_USE = {
     "ir": {"language", "environment", "errors", "failures"},
     "frontend": {"language", "ir", "errors"},
     "backend": {"ir", "errors"},
+    "debug": {"failures"},
     "runtime": {"_pypto", "environment", "ir", "language", "failures"},
+    "cli": {"__version__", "frontend", "ir", "language", "runtime"},
 }
 
 

@@ -15,11 +15,12 @@ QUESTIONS = (
     "memory",
     "products",
     "startup",
+    "styles",
     "tasks",
     "tracing",
 )
 # These are about one thread, or about none.
-ALONE = ("core", "frontend", "launch", "startup", "tracing")
+ALONE = ("core", "frontend", "launch", "startup", "styles", "tracing")
 CPUS = sorted(os.sched_getaffinity(0))
 
 

@@ -11,7 +11,7 @@ import pypto.language as pl
 
 M = pl.dynamic("M")
 COLS = 1000
-ROWS = 32
+ROWS = 16
 
 
 @pl.jit.incore

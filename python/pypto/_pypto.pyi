@@ -3,20 +3,26 @@
 `pypto.runtime` is the interface for users; what is documented there is not repeated here.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import Field
-from typing import Any, ClassVar, TypeAlias, final
+from typing import Any, ClassVar, NoReturn, TypeAlias, final
 
 import torch
 
+from pypto.runtime.futures import LaunchFuture
+
 __all__ = [
     "MAX_CORES",
+    "BoundLaunch",
     "Buffer",
     "DeviceTensor",
     "MemoryReport",
     "Program",
+    "QueuedLaunch",
     "Recording",
     "RegistrationHandle",
+    "TraceFile",
     "Worker",
     "__version__",
     "check_arguments",
@@ -175,6 +181,41 @@ class RegistrationHandle:
             RuntimeError: The handle was unregistered or its worker closed.
         """
 
+    def bind(self, *args: Any) -> BoundLaunch:
+        """Checks the arguments once, for launches that follow; see `BoundLaunch`.
+
+        Args:
+            *args: As for a call. Where the outputs are left out, each launch makes and returns them.
+
+        Raises:
+            TypeError: As for a call.
+            ValueError: As for a call.
+            OverflowError: As for a call.
+            RuntimeError: The handle was unregistered or its worker closed.
+        """
+
+    def submit(self, *args: Any, config: Any = None) -> LaunchFuture:
+        """Queues a launch and returns at once; see `LaunchFuture`.
+
+        Launches of one worker run in the order in which they were submitted, and every synchronous call on the worker
+        (a launch, a copy, `free_tensor`) waits for those before it. Host tensors are read and written when the launch
+        runs: leave them alone until the future is done. `RunConfig(queue_depth=)` bounds how many launches are under
+        way; beyond it `submit` waits.
+
+        Args:
+            *args: As for a call. They are kept alive until the future is done.
+            config: As for a call.
+
+        Returns:
+            The future. What the launch raises is its exception, and concerns no other launch.
+
+        Raises:
+            TypeError: The number of arguments is wrong, or one is no tensor or number of the right kind.
+            ValueError: An array cannot be read where it lies: not contiguous, not on the CPU.
+            OverflowError: A number does not fit any 64 bits.
+            RuntimeError: The handle was unregistered, its worker closed, or the process is a fork.
+        """
+
     @property
     def cid(self) -> int:
         """Number of the program on its worker; equal programs have one."""
@@ -196,6 +237,82 @@ class RegistrationHandle:
 
     def __enter__(self) -> RegistrationHandle: ...
     def __exit__(self, *_exc: object) -> None: ...
+
+@final
+class BoundLaunch:
+    """A launch with its arguments, checked once: `handle.bind(a, w, out)`. Calling it launches.
+
+    Tensors that are resident cost nothing in a call. Host tensors are looked at, and copied, in each call as in a plain
+    launch; numbers are taken when they are bound. Arguments are kept alive; resident memory is not, so free a tensor
+    and the next call raises. Threads may share a bound launch; `update` takes its turn among their launches.
+    """
+
+    def __call__(self, *args: NoReturn, config: Any = None) -> Any:
+        """Launches; the result is that of the handle's call.
+
+        Raises:
+            ValueError: A tensor was freed.
+            RuntimeError: The handle was unregistered, its worker closed, or the launch failed.
+            TypeError: A host tensor has another shape or dtype now, or arguments were passed.
+        """
+
+    def update(self, **changes: Any) -> None:
+        """Replaces arguments, by the names of their parameters. Where one is refused, nothing is replaced.
+
+        It waits for launches that were queued before.
+
+        Raises:
+            TypeError: There is no such parameter, or an argument does not fit its parameter.
+            ValueError: An argument cannot be used, or is an output that each call makes.
+            OverflowError: A number does not fit its parameter.
+            RuntimeError: The handle was unregistered or its worker closed.
+        """
+
+    def submit(self) -> LaunchFuture:
+        """Queues the launch; see `RegistrationHandle.submit`.
+
+        Raises:
+            ValueError: A host array cannot be read.
+            RuntimeError: The handle was unregistered, its worker closed, or the process is a fork.
+        """
+
+    @property
+    def handle(self) -> RegistrationHandle:
+        """What it was bound from."""
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        """The arguments, one for each parameter; None for an output that each call makes."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether launching is over: the handle was unregistered, or its worker was closed."""
+
+    def __len__(self) -> int:
+        """Number of parameters."""
+
+    def __getitem__(self, key: int | str, /) -> Any:
+        """The argument at a position, or of a name."""
+
+    def __setitem__(self, key: int | str, arg: Any, /) -> None:
+        """Replaces one argument as `update` does, by position or name."""
+
+@final
+class QueuedLaunch:
+    """What a `LaunchFuture` knows of its launch."""
+
+    def cancel(self) -> bool:
+        """Takes the launch out of the queue, if it has not begun; whether it is out."""
+
+    def begun(self) -> bool:
+        """Whether it has begun."""
+
+    def check_process(self) -> None:
+        """Refuses a process that is a fork of the one that queued it.
+
+        Raises:
+            RuntimeError: It is one.
+        """
 
 @final
 class MemoryReport:
@@ -270,6 +387,8 @@ class Worker:
         packed_weights: float = 0.5,
         cores: int | None = None,
         schedule_seed: int | None = None,
+        queue_depth: int = 64,
+        sanitize: Sequence[str] = ...,
         name: str | None = None,
     ) -> Worker:
         """Opens a device.
@@ -282,6 +401,8 @@ class Worker:
             packed_weights: Share of the capacity that packed forms of resident weights may take.
             cores: Simulated cores; one for each processor that the process may use if not given.
             schedule_seed: Independent tasks run in a random order that follows from it, for tests.
+            queue_depth: Submitted launches that may be under way until `submit` waits.
+            sanitize: Names of sanitizers: `race`, `uninit`, `bounds`.
             name: What messages call it.
 
         Raises:
@@ -357,6 +478,9 @@ class Worker:
             Descriptions of the tensors that were still allocated, and the first overwritten guard of poison mode.
         """
 
+    def synchronize(self) -> None:
+        """Waits for every launch before this call, and for the futures of queued ones."""
+
     def memory_report(self) -> MemoryReport:
         """The memory now."""
 
@@ -382,6 +506,26 @@ class Recording:
 
     def __enter__(self) -> Recording: ...
     def __exit__(self, *_exc: object) -> None: ...
+
+class TraceFile:
+    """A recording that is written to a file while it goes on.
+
+    Args:
+        path: The file; it is replaced.
+        format: `chrome`, `perfetto` or `strace`.
+
+    Raises:
+        OSError: The file cannot be written.
+        ValueError: There is no such format.
+    """
+
+    def __new__(cls, path: str | os.PathLike[str], format: str) -> TraceFile: ...
+    def close(self) -> int:
+        """Ends the recording; returns how many spans were lost. A second call does nothing.
+
+        Raises:
+            OSError: The file could not be written.
+        """
 
 def check_arguments(handle: RegistrationHandle, args: tuple[Any, ...]) -> list[int]:
     """Checks one argument for each parameter as a launch would; the scalars as the device takes them, 64 bits each."""

@@ -52,6 +52,10 @@ STALE_TENSOR = Failure(
 NOT_A_DEVICE_TENSOR = Failure(
     "not_a_device_tensor", TypeError, "Something that is no `DeviceTensor` where one is needed."
 )
+NOT_A_BENCHMARK = Failure("not_a_benchmark", TypeError, "Something that is no `BenchmarkStats` where one is needed.")
+BAD_BENCHMARK_RECORD = Failure(
+    "bad_benchmark_record", ValueError, "A kept benchmark that cannot be read. Measure again, or upgrade."
+)
 NOT_A_WORKER = Failure("not_a_worker", TypeError, "Something that is no `ChipWorker` where one is needed.")
 BAD_CONFIG = Failure("bad_config", TypeError, "`config` is no `RunConfig`.")
 BAD_EXTENT = Failure("bad_extent", ValueError, "A shape is empty or has an extent below 1.")
@@ -73,6 +77,7 @@ RUNTIME_MISMATCH = Failure(
 )
 UNKNOWN_PLATFORM = Failure("unknown_platform", ValueError, "No such platform. The text lists those that exist.")
 NOT_COMPILED = Failure("not_compiled", TypeError, "Something that is no compiled program. Compile it first.")
+TRACE_FORMAT = Failure("trace_format", ValueError, "No trace format belongs to the ending of the file's name.")
 SETTING_TYPE = Failure("setting_type", TypeError, "A setting has the wrong type. The text says what it may be.")
 SETTING_VALUE = Failure("setting_value", ValueError, "A setting has a value that it cannot have. The text says which.")
 SETTINGS_CONFLICT = Failure("settings_conflict", ValueError, "Two settings exclude each other. Leave one out.")
@@ -97,6 +102,9 @@ STACK_MISMATCH = Failure("stack_mismatch", ValueError, "Shards that do not make 
 STACK_INDEX = Failure("stack_index", IndexError, "A stacked tensor has no such shard, or fewer axes.")
 STACK_LEADING = Failure("stack_leading_index", TypeError, "The leading index of a stacked tensor is an int.")
 STACK_PARTIAL = Failure("stack_partial", ValueError, "Only whole shards of a stacked tensor can be taken.")
+PASS_CONTEXT = Failure(
+    "pass_context", RuntimeError, "A setting that the active `PassContext` decides was given again. Set it there."
+)
 NOT_SUPPORTED = Failure("not_supported", NotImplementedError, "The name exists in PyPTO and not in this version.")
 NOT_A_PROGRAM = Failure(
     "not_a_program", TypeError, "Something that is neither a `@pl.program` class nor a jit function."

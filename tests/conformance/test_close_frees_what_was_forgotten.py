@@ -24,6 +24,19 @@ def test_close_names_each_forgotten_tensor_and_its_line(caplog: pytest.LogCaptur
     assert "(3, 7)" not in text
 
 
+def test_close_names_the_first_twenty_of_many(caplog: pytest.LogCaptureFixture) -> None:
+    worker = ChipWorker(config=RunConfig())
+    for _ in range(50):
+        worker.alloc_tensor((16, 16), torch.float32)
+    with caplog.at_level(logging.WARNING):
+        worker.close()
+    (record,) = caplog.records
+    lines = record.getMessage().splitlines()
+    assert "freed 50 tensors" in lines[0]
+    assert len(lines) == 1 + 20 + 1
+    assert lines[-1] == "  ... and 30 more"
+
+
 def test_close_without_forgotten_tensors_is_silent(caplog: pytest.LogCaptureFixture) -> None:
     worker = ChipWorker(config=RunConfig())
     worker.free_tensor(worker.alloc_tensor((512, 512), torch.float32))

@@ -135,11 +135,11 @@ def test_fp32_rounds_to_the_nearest_even_bf16_at_every_midpoint(worker: ChipWork
 )
 def test_every_16_bit_value_survives_the_way_through_fp32(worker: ChipWorker, dtype: torch.dtype, narrow) -> None:
     x = torch.from_numpy(every_16_bit_pattern().view(np.int16)).view(dtype).reshape(256, 256)
-    wide = run_in_blocks(worker, to_fp32, x, torch.float32, rows=256)
+    wide = run_in_blocks(worker, to_fp32, x, torch.float32, rows=64)
     nan = torch.isnan(x)
     assert torch.equal(torch.isnan(wide), nan)
     assert torch.equal(wide[~nan].view(torch.int32), x.to(torch.float32)[~nan].view(torch.int32))
-    back = run_in_blocks(worker, narrow, wide, dtype, rows=256)
+    back = run_in_blocks(worker, narrow, wide, dtype, rows=64)
     assert torch.equal(torch.isnan(back), nan)
     assert torch.equal(back[~nan].view(torch.int16), x[~nan].view(torch.int16))
 

@@ -261,3 +261,29 @@ def baked_through_inline(a: pl.Out[pl.Tensor], value: pl.Scalar[pl.FP32]):
 def test_02_a_fixed_scalar_stays_fixed_through_inline_functions() -> None:
     program = program_of(baked_through_inline, empty(4, 8), 2.5)
     assert program.functions["fill"].params[1].baked == 2.5
+
+
+@pl.jit.inline
+def shifted(x: pl.Tensor, by: pl.Scalar[pl.FP32] = 2.0):
+    return pl.add(x, by)
+
+
+@pl.jit.incore
+def filled(out: pl.Out[pl.Tensor], value: pl.Scalar[pl.FP32] = 0.5):
+    out[:] = pl.full([4, 8], dtype=pl.FP32, value=value)
+    return out
+
+
+@pl.jit
+def with_defaults(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    halves = pl.create_tensor([4, 8], dtype=pl.FP32)
+    halves = filled(halves)
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.mul(pl.add(shifted(x), shifted(x, by=3.0)), halves)
+    return out
+
+
+def test_parameters_of_functions_that_are_called_may_have_defaults() -> None:
+    x = f32(4, 8)
+    want = ((x + np.float32(2)) + (x + np.float32(3))) * np.float32(0.5)
+    np.testing.assert_array_equal(run(with_defaults, x, empty(4, 8))[1], want)

@@ -1,6 +1,7 @@
 """What the author of a wrong kernel reads: place, source line with a caret, what is wrong, what to write instead."""
 
 import inspect
+import tracemalloc
 
 import pytest
 from checking import empty, f32
@@ -258,6 +259,58 @@ def test_source_that_grows_without_bound_is_refused(body: str, tmp_path, monkeyp
         "more than 5000 statements" in diagnostic.message or "a conditional expression" in diagnostic.message
         for diagnostic in caught.value.diagnostics
     )
+
+
+HOSTILE = {
+    "digits": "x = " + "9" * 4000,
+    "arguments": "x = pl.min(" + "1, " * 50000 + ")",
+    "rounds": "for i in pl.unroll(10**3 * 10**9): pass",
+    "million rounds": "for i in pl.unroll(1000000): x = i",
+    "dependencies": "t = pl.system.task_dummy(deps=[None for i in range(4000) for j in range(4000)])",
+    "endless dependencies": "t = pl.system.task_dummy(deps=[None for i in range(1 << 60)])",
+    "elements": "t = pl.array.create(1 << 40, pl.INT32)",
+    "string": "x = '" + "a" * 1_200_000 + "'",
+}
+
+
+@pytest.mark.parametrize("title", HOSTILE)
+def test_hostile_text_is_refused_in_little_memory_with_a_short_report(title: str, tmp_path) -> None:
+    """A syntax tree takes some 300 times its text; nothing may grow with the numbers in it."""
+    path = tmp_path / "kernel.py"
+    path.write_text(
+        "import pypto.language as pl\n\n@pl.jit\n"
+        f"def kernel(a: pl.Tensor[[4, 8], pl.FP32], n: pl.Scalar[pl.INDEX]):\n    {HOSTILE[title]}\n"
+    )
+    scope: dict[str, object] = {"__name__": "kernel_file"}
+    exec(compile(path.read_text(), str(path), "exec"), scope)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ir.KernelError) as caught:
+            scope["kernel"].lower(n=pl.RUNTIME)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * 2**20 + 400 * len(path.read_text()), peak
+    assert len(str(caught.value)) < 2000
+    assert all(diagnostic.hint for diagnostic in caught.value.diagnostics)
+
+
+def test_a_very_long_line_is_shown_around_the_mistake(tmp_path) -> None:
+    path = tmp_path / "kernel.py"
+    path.write_text(
+        "import pypto.language as pl\n\n@pl.jit\ndef kernel(n: pl.Scalar[pl.INDEX]):\n"
+        f"    x = {'n + ' * 100}missing{' + n' * 50}\n"
+    )
+    scope: dict[str, object] = {"__name__": "kernel_file"}
+    exec(compile(path.read_text(), str(path), "exec"), scope)
+    with pytest.raises(ir.KernelError) as caught:
+        scope["kernel"].lower(n=pl.RUNTIME)
+    _, line, carets, _ = str(caught.value).splitlines()
+    assert line.startswith("    ...")
+    assert line.endswith("...")
+    assert len(line) <= 210
+    at = carets.index("^")
+    assert line[at : at + carets.count("^")] == "missing"
 
 
 def test_a_kernel_without_source_says_so() -> None:

@@ -11,12 +11,7 @@ import numpy as np
 from checking import run
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-TILES, SCALARS, SHAPE = 3, 2, (4, 8)
-
-tile = st.sampled_from([f"t{number}" for number in range(TILES)])
-scalar = st.sampled_from([f"n{number}" for number in range(SCALARS)])
-small = st.integers(0, 3)
+from random_programs import SCALARS, TILES, blocks, kernel_of, render, scalar, small, tile
 
 on_tiles = st.one_of(
     st.builds("{} = pl.{}({}, {})".format, tile, st.sampled_from(["add", "sub", "maximum", "minimum"]), tile, tile),
@@ -41,51 +36,6 @@ on_parts = st.one_of(
     st.builds("{} = pl.fillpad({}, {})".format, tile, narrowed, st.sampled_from(["0", "pl.PadValue.zero"])),
     st.builds("{} = pl.fillpad(pl.part_add({}, {}))".format, tile, narrowed, tile),
 )
-on_names = st.one_of(
-    st.builds("{} = {}".format, tile, tile),
-    st.builds("{0}, {1} = {1}, {0}".format, tile, tile),
-    st.builds("{} = {}".format, scalar, scalar),
-    st.builds("{} = ({} * 3 + {}) % 7".format, scalar, scalar, small),
-    st.builds("{0}, {1} = {1} + 1, {0}".format, scalar, scalar),
-)
-condition = st.one_of(
-    st.builds("{} % 2 == {}".format, scalar, st.integers(0, 1)),
-    st.builds("{} < {}".format, scalar, st.integers(0, 6)),
-    st.builds("{} > 2 and not {} == 5".format, scalar, scalar),
-)
-
-
-def blocks(depth: int, in_loop: bool) -> st.SearchStrategy[list]:
-    """Statements: text, or `(head, body, orelse)`."""
-    tiles = st.one_of(on_tiles, on_parts).map(lambda text: ("tiles", text))
-    statement = st.one_of(tiles, on_names.map(lambda text: ("names", text)))
-    if depth:
-        inner = blocks(depth - 1, in_loop)
-        branch = st.tuples(condition.map("if {}:".format), inner, st.one_of(st.just([]), inner))
-        looped = blocks(depth - 1, True)
-        loop = st.tuples(small.map(f"for i{depth} in pl.range({{}}):".format), looped, st.just([]))
-        statement = st.one_of(statement, branch, loop)
-    if in_loop:
-        leave = st.builds("{}\n    {}".format, condition.map("if {}:".format), st.sampled_from(["break", "continue"]))
-        statement = st.one_of(statement, leave.map(lambda text: ("names", text)))
-    return st.lists(statement, min_size=1, max_size=4)
-
-
-def render(body: list, indent: str, scoped: bool) -> list[str]:
-    lines: list[str] = []
-    for statement in body:
-        if len(statement) == 3:
-            head, inner, orelse = statement
-            lines += [indent + head, *render(inner, indent + "    ", scoped)]
-            if orelse:
-                lines += [indent + "else:", *render(orelse, indent + "    ", scoped)]
-            continue
-        kind, text = statement
-        if kind == "tiles" and scoped:
-            lines += [f"{indent}with pl.at(level=pl.Level.CORE_GROUP):", f"{indent}    {text}"]
-        else:
-            lines += [indent + line for line in text.splitlines()]
-    return lines
 
 
 def source(body: list, scoped: bool) -> str:
@@ -206,15 +156,8 @@ def reference(text: str, x: np.ndarray, out: np.ndarray) -> None:
         scope["kernel"](x, out)
 
 
-def kernel_of(text: str, path) -> object:
-    path.write_text(text)
-    scope: dict[str, object] = {"__name__": path.stem}
-    exec(compile(text, str(path), "exec"), scope)
-    return scope["kernel"]
-
-
 @settings(max_examples=60, deadline=None)
-@given(blocks(3, False))
+@given(blocks(3, False, st.one_of(on_tiles, on_parts)))
 def test_random_programs_mean_what_python_means(tmp_path_factory, body: list) -> None:
     x = np.random.default_rng(1).integers(-8, 8, (4 * TILES, 8)).astype(np.float32)
     expected = np.full((4 * TILES + 1, 8), np.nan, np.float32)

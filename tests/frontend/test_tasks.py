@@ -224,16 +224,83 @@ def test_inline_functions_take_arrays_and_task_ids() -> None:
     np.testing.assert_allclose(run(arrays_in_inline_functions, x, empty(4, 8))[1], x + 2, rtol=1e-6)
 
 
-def test_kernels_and_entries_take_no_arrays() -> None:
+@pl.jit.incore
+def counted(
+    x: pl.Tensor,
+    counts: pl.Array[3, pl.INT32],
+    tids: pl.Array[2, pl.TASK_ID],
+    before: pl.Scalar[pl.TASK_ID],
+    out: pl.Out[pl.Tensor],
+    row: pl.Scalar[pl.INDEX],
+):
+    counts[row] = counts[row] + counts[2]
+    out = pl.store(pl.mul(pl.load(x, [row, 0], [1, 8]), pl.cast(counts[row], pl.FP32)), [row, 0], out)
+    return out
+
+
+@pl.jit
+def arrays_in_kernels(x: pl.Tensor, out: pl.Out[pl.Tensor], n: pl.Scalar[pl.INT32]):
+    counts = pl.array.create(3, pl.INT32)
+    tids = pl.array.create(2, pl.TASK_ID)
+    first = pl.system.task_dummy(deps=[])
+    counts[2] = n
+    for row in pl.range(2):
+        out = counted(x, counts, tids, first, out, row)
+    out, tids[0] = pl.submit(counted, x, counts, tids, tids[1], out, 1, deps=[first])
+    with pl.at(level=pl.Level.CORE_GROUP):
+        pl.write(out, [2, 0], pl.cast(counts[0] + 10 * counts[1], pl.FP32))
+    return out
+
+
+def test_kernels_take_arrays_and_task_ids_and_share_the_memory_of_arrays() -> None:
+    x, out = f32(4, 8), empty(4, 8)
+    want = out.copy()
+    want[0], want[1], want[2, 0] = x[0] * 7, x[1] * 14, 7 + 140
+    np.testing.assert_array_equal(run(arrays_in_kernels, x, out, 7, runtime=True)[1], want)
+
+
+@pl.program
+class ArraysOfMethods:
+    @pl.function(type=pl.FunctionType.InCore)
+    def put(self, flags: pl.Array[2, pl.INT32], tids: pl.Array[2, pl.TASK_ID], out: pl.Out[pl.Tensor[[2], pl.INT32]]):
+        pl.write(out, [0], flags[1])
+        return out
+
+    @pl.function(type=pl.FunctionType.Orchestration)
+    def main(self, out: pl.Out[pl.Tensor[[2], pl.INT32]]):
+        flags = pl.array.create(2, pl.INT32)
+        flags[1] = 5
+        out = self.put(flags, pl.array.create(2, pl.TASK_ID), out)
+        return out
+
+
+def test_methods_take_arrays() -> None:
+    assert run(ArraysOfMethods, empty(2, dtype=np.int32))[0].tolist() == [5, 77]
+
+
+def test_an_array_must_be_the_one_that_the_kernel_declares() -> None:
     @pl.jit.incore
     def task(x: pl.Tensor, tids: pl.Array[2, pl.TASK_ID]):
         return x
 
     @pl.jit
     def kernel(x: pl.Tensor):
-        task(x, pl.array.create(2, pl.TASK_ID))
+        task(x, pl.array.create(3, pl.TASK_ID))
+        task(x, pl.array.create(2, pl.INT32))
+        task(x, 4)
 
-    with pytest.raises(NotImplementedError, match="'tids' is an array, and a kernel is a task of its own"):
+    with pytest.raises(ir.KernelError) as caught:
         kernel.lower(f32(4, 8))
-    with pytest.raises(TypeError, match="inline functions take arrays"):
+    assert [(diagnostic.message, diagnostic.hint) for diagnostic in caught.value.diagnostics] == [
+        (
+            "task(): 'tids' is pl.Array[2, pl.TASK_ID], got an array of 3 TASK_ID",
+            "declare the parameter as pl.Array[3, pl.TASK_ID]",
+        ),
+        (
+            "task(): 'tids' is pl.Array[2, pl.TASK_ID], got an array of 2 INT32",
+            "declare the parameter as pl.Array[2, pl.INT32]",
+        ),
+        ("task(): 'tids' is an array, got a INDEX scalar", "make one: pl.array.create(n, dtype)"),
+    ]
+    with pytest.raises(TypeError, match=r"'tids' is a pl\.Array: only functions that others call take one"):
         task.lower(f32(4, 8), 3)

@@ -6,6 +6,8 @@ never written) are NaN, or a large odd integer, so that a program which uses the
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Generator, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,7 @@ from pypto.ir.nodes import (
     OpStmt,
     Program,
     ScopeStmt,
+    TaskStmt,
     Var,
     WhileStmt,
 )
@@ -38,15 +41,14 @@ class Continued(Exception):
     """`continue`."""
 
 
-def phases(body: list[Any]) -> list[list[Any]]:
-    """A body cut at its barriers: every block runs one piece before any runs the next."""
-    pieces: list[list[Any]] = [[]]
-    for stmt in body:
-        if isinstance(stmt, OpStmt) and stmt.op == "syncall":
-            pieces.append([])
-        else:
-            pieces[-1].append(stmt)
-    return pieces
+def in_step(blocks: Iterable[Iterator[None]]) -> None:
+    """Runs blocks up to their next barrier, in order, until all have ended."""
+    running = list(blocks)
+    while running:
+        running = [block for block in running if next(block, ENDED) is not ENDED]
+
+
+ENDED = object()
 
 
 class Interpreter(Elementwise, Movement, Gather):
@@ -62,64 +64,75 @@ class Interpreter(Elementwise, Movement, Gather):
                     if isinstance(dim, Symbol):
                         self.env.setdefault(dim, extent)
 
-    def run(self, body: list[Any]) -> None:
+    def run(self, body: list[Any]) -> Iterator[None]:
+        """Runs statements; stops at each barrier."""
         for stmt in body:
-            getattr(self, f"_{type(stmt).__name__}")(stmt)
+            if isinstance(stmt, OpStmt):
+                if stmt.op == "syncall":
+                    yield
+                else:
+                    self._operation(stmt)
+            elif isinstance(stmt, Let):
+                self.env[stmt.var] = self.get(stmt.value)
+            else:
+                yield from getattr(self, f"_{type(stmt).__name__}")(stmt)
 
-    def _Let(self, stmt: Let) -> None:
-        self.env[stmt.var] = self.get(stmt.value)
+    def _IfStmt(self, stmt: IfStmt) -> Iterator[None]:
+        yield from self.run(stmt.then if self.get(stmt.cond) else stmt.orelse)
 
-    def _IfStmt(self, stmt: IfStmt) -> None:
-        self.run(stmt.then if self.get(stmt.cond) else stmt.orelse)
+    def _TaskStmt(self, stmt: TaskStmt) -> Iterator[None]:
+        """Tasks run in program order."""
+        yield from ()
 
-    def _round(self, body: list[Any]) -> bool:
+    def _round(self, body: list[Any]) -> Generator[None, None, bool]:
         try:
-            self.run(body)
+            yield from self.run(body)
         except Broke:
             return False
         except Continued:
             pass
         return True
 
-    def _ForStmt(self, stmt: ForStmt) -> None:
+    def _ForStmt(self, stmt: ForStmt) -> Iterator[None]:
         for index in range(self.get(stmt.start), self.get(stmt.stop), self.get(stmt.step)):
             self.env[stmt.var] = index
-            if not self._round(stmt.body):
+            if not (yield from self._round(stmt.body)):
                 break
 
-    def _WhileStmt(self, stmt: WhileStmt) -> None:
+    def _WhileStmt(self, stmt: WhileStmt) -> Iterator[None]:
         while True:
-            self.run(stmt.head)
-            if not self.get(stmt.cond) or not self._round(stmt.body):
+            yield from self.run(stmt.head)
+            if not self.get(stmt.cond) or not (yield from self._round(stmt.body)):
                 break
 
-    def _BreakStmt(self, stmt: BreakStmt) -> None:
+    def _BreakStmt(self, stmt: BreakStmt) -> Iterator[None]:
         raise Broke
 
-    def _ContinueStmt(self, stmt: ContinueStmt) -> None:
+    def _ContinueStmt(self, stmt: ContinueStmt) -> Iterator[None]:
         raise Continued
 
-    def _ScopeStmt(self, stmt: ScopeStmt) -> None:
-        outer = self.block, self.blocks, self.env
-        self.blocks = 1 if stmt.blocks is None else self.get(stmt.blocks)
-        envs = [dict(self.env) for _ in range(self.blocks)]
-        for phase in phases(stmt.body):
-            for block, env in enumerate(envs):
-                self.block, self.env = block, env
-                self.run(phase)
-        last = self.env
-        self.block, self.blocks, self.env = outer
-        self.env.update(last)
+    def _ScopeStmt(self, stmt: ScopeStmt) -> Iterator[None]:
+        blocks = 1 if stmt.blocks is None else self.get(stmt.blocks)
+        inside = [Interpreter.block_of(self, block, blocks) for block in range(blocks)]
+        in_step([block.run(stmt.body) for block in inside])
+        if inside:
+            self.env.update(inside[-1].env)
+        return iter(())
 
-    def _CallStmt(self, stmt: CallStmt) -> None:
+    @staticmethod
+    def block_of(outer: Interpreter, block: int, blocks: int) -> Interpreter:
+        """One block of a scope: it sees what the code around it sees."""
+        inner = copy.copy(outer)
+        inner.env, inner.block, inner.blocks = dict(outer.env), block, blocks
+        return inner
+
+    def _CallStmt(self, stmt: CallStmt) -> Iterator[None]:
         blocks = self.get(stmt.blocks)
         args = [self.get(arg) for arg in stmt.args]
-        kernels = [Interpreter(stmt.callee, args, block, blocks) for block in range(blocks)]
-        for phase in phases(stmt.callee.body):
-            for kernel in kernels:
-                kernel.run(phase)
+        in_step([Interpreter(stmt.callee, args, block, blocks).run(stmt.callee.body) for block in range(blocks)])
+        return iter(())
 
-    def _OpStmt(self, stmt: OpStmt) -> None:
+    def _operation(self, stmt: OpStmt) -> None:
         with np.errstate(all="ignore"):
             result = getattr(self, f"op_{stmt.op}", self.op_elementwise)(stmt)
         if stmt.out is not None:
@@ -131,4 +144,4 @@ def run(program: Program, *args: Any) -> None:
     """Runs a program on numpy arrays (written in place) and numbers."""
     entry = program.entry
     values = [param.baked if param.baked is not None else arg for param, arg in zip(entry.params, args, strict=True)]
-    Interpreter(entry, values).run(entry.body)
+    in_step([Interpreter(entry, values).run(entry.body)])

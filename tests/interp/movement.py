@@ -109,7 +109,7 @@ class Movement(State):
             inside &= (place + start >= 0) & (place + start < size)
             picked.append(np.clip(place + start, 0, size - 1))
         box = np.where(inside, source[tuple(picked)], box)
-        return self.tile(stmt, box.reshape([extents[axis] for axis in keep]))
+        return self.tile(stmt, box.reshape([self.get(extent) for extent in stmt.out.type.valid]))
 
     def op_assemble(self, stmt: OpStmt) -> np.ndarray:
         target, source = self.get(stmt.args[0]).copy(), self.valid(stmt.args[1])
@@ -152,9 +152,10 @@ class Movement(State):
 
     def product(self, a: Var, b: Var, stmt: OpStmt) -> np.ndarray:
         shape = [self.get(extent) for extent in stmt.out.type.valid]
-        inner = self.get(a.type.valid[-1])
+        columns = self.get(a.type.valid[-1])
+        inner = min(columns, self.get(b.type.valid[-2])) if len(b.type.valid) > 1 else columns
         exact = np.float64 if a.type.dtype.is_float else np.int64
-        left = self.valid(a).astype(exact).reshape(-1, inner)
+        left = self.valid(a).astype(exact).reshape(-1, columns)[:, :inner]
         right = self.get(b).reshape(b.type.physical)[:inner, : shape[-1]].astype(exact)
         return (left @ right).reshape(shape)
 

@@ -1,6 +1,7 @@
 """What a compiled directory says about how it was built, and one that holds several programs one after the other."""
 
 import importlib
+import json
 import runpy
 from pathlib import Path
 
@@ -89,6 +90,27 @@ def test_a_malformed_kernel_config_is_a_value_error_that_names_the_file(text: st
     ir.compile(Double, tmp_path)
     (tmp_path / "kernel_config.py").write_text(text)
     with pytest.raises(ValueError, match=rf"kernel_config\.py {said}.*Recompile with ir\.compile"):
+        ir.CompiledProgram.from_dir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("num_return_types", -1, "has no proper 'num_return_types'"),
+        ("num_return_types", True, "has no proper 'num_return_types'"),
+        ("params", None, "has no proper 'params'"),
+        ("platform", "cuda", "has an unknown platform: 'cuda'"),
+        ("backend_type", "Ascend", "has backend_type 'Ascend', and 'a2a3sim' is 'Ascend910B'"),
+        ("backend_type", "Ascend950", "has backend_type 'Ascend950', and 'a2a3sim' is 'Ascend910B'"),
+    ],
+)
+def test_a_field_that_cannot_be_is_a_value_error_that_names_the_file(
+    field: str, value: object, said: str, tmp_path: Path
+) -> None:
+    ir.compile(Double, tmp_path)
+    path = tmp_path / "compiled_meta.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {field: value}))
+    with pytest.raises(ValueError, match=rf"compiled_meta\.json {said}.*Recompile with ir\.compile"):
         ir.CompiledProgram.from_dir(tmp_path)
 
 

@@ -1,6 +1,9 @@
 """What lives on chip at once is compared with the buffers of the real chip."""
 
-import logging
+import linecache
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -31,16 +34,27 @@ def in_chunks(x: Big, y: Big, out: pl.Out[Big]):
     return out
 
 
-def test_a_kernel_that_keeps_too_much_on_chip_is_warned_of_with_its_tiles(tmp_path, caplog) -> None:
-    with caplog.at_level(logging.INFO, "pypto.ir"):
+def test_a_kernel_that_keeps_too_much_on_chip_is_warned_of_at_its_place_with_its_tiles(tmp_path) -> None:
+    with pytest.warns(ir.OnChipMemoryWarning) as caught:
         ir.compile(too_much, tmp_path, platform="a2a3sim")
-    (record,) = caplog.records
-    text = record.getMessage()
+    (warning,) = caught
+    text = str(warning.message)
     assert "'sum' keeps 384 KiB in Vec here, and the 910B has 192" in text
-    assert "pl.Tile[[256, 128], pl.FP32] 128 KiB" in text
-    assert "out[:, 0:128] = pl.add(a, b)" in text
+    assert "a: pl.Tile[[256, 128], pl.FP32] 128 KiB" in text
     assert "help: work on smaller tiles: loop over chunks of rows or columns" in text
-    assert text in (tmp_path / "report" / "perf_hints.log").read_text()
+    assert linecache.getline(warning.filename, warning.lineno).strip() == "out[:, 0:128] = pl.add(a, b)"
+    hints = (tmp_path / "report" / "perf_hints.log").read_text()
+    assert f"{warning.filename}:{warning.lineno}:" in hints
+    assert all(line in hints for line in text.splitlines())
+
+
+def test_the_warning_is_shown_by_default_once_for_each_place(tmp_path) -> None:
+    command = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+    command += "from test_on_chip import ir, too_much\n"
+    command += f"for _ in range(2): ir.compile(too_much, {str(tmp_path)!r}, platform='a2a3sim')"
+    shown = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True).stderr
+    assert shown.count("OnChipMemoryWarning: 'sum' keeps 384 KiB in Vec here") == 1
+    assert f"{__file__}:" in shown
 
 
 def test_strict_memory_refuses_it(tmp_path) -> None:

@@ -66,7 +66,7 @@ def test_the_text_is_the_language_as_an_author_writes_it() -> None:
         "out: pl.Out[pl.Tensor[[M, 64], pl.FP32]]",
         "for i in pl.range(0, M, 16):",
         "rows = pl.min(16, (M - i))",
-        "t = pl.load(x, [i, 0], [16, 64], valid_shape=[rows, 64], target_memory=pl.MemorySpace.Mat)",
+        "= pl.load(x, [i, 0], [16, 64], valid_shape=[rows, 64], target_memory=pl.MemorySpace.Mat)",
         "pl.store(acc, [i, 0], out)",
         'with pl.at(level=pl.Level.CORE_GROUP, name_hint="tail"):',
     ):

@@ -79,3 +79,38 @@ def test_rows_name_rules_of_the_frontend_and_operations_of_the_core() -> None:
 
 def test_every_rule_is_used_by_a_row() -> None:
     assert set(RULES) == {op.rule for op in ops.ALL if op.supported}
+
+
+IMPORTS = """
+pypto.backend BackendType set_backend_type
+pypto.backend.pto_backend PartialCodegenError
+pypto.debug torch_codegen
+pypto.ir ParamDirection
+pypto.ir.compiled_program _to_runtime_shape _to_torch_dtype
+pypto.ir.distributed_compiled_program DistributedCompiledProgram DistributedConfig
+pypto.ir.pass_manager OptimizationStrategy PassManager
+pypto.runtime.debug.pto_rebuild rebuild_kernel_cpp_from_pto
+pypto.runtime.debug.replay invalidate_binary_cache
+pypto.runtime.distributed_runner _tensor_from_continuous
+pypto.runtime.log_config configure_log current_level
+pypto.runtime.runner _DfxOpts
+"""
+
+
+@pytest.mark.parametrize("line", IMPORTS.split("\n")[1:-1])
+def test_what_files_of_kernels_import_exists(line: str) -> None:
+    module, *names = line.split()
+    assert [name for name in names if not hasattr(importlib.import_module(module), name)] == []
+
+
+def test_tools_that_do_not_exist_say_so() -> None:
+    import pypto
+
+    with pytest.raises(NotImplementedError, match=r"pypto\.debug\.torch_codegen is not supported"):
+        pypto.debug.torch_codegen(None)
+    with pytest.raises(NotImplementedError, match=r"_tensor_from_continuous is not supported"):
+        importlib.import_module("pypto.runtime.distributed_runner")._tensor_from_continuous()
+    with pytest.raises(NotImplementedError, match=r"pypto\.ir\.PassManager is not supported"):
+        importlib.import_module("pypto.ir.pass_manager").PassManager()
+    with pytest.raises(AttributeError, match=r"module 'pypto\.ir\.pass_manager' has no attribute 'Pass'"):
+        importlib.import_module("pypto.ir.pass_manager").Pass  # noqa: B018

@@ -19,7 +19,7 @@ def picked(x: pl.Tensor, idx: pl.Tensor, out: pl.Out[pl.Tensor]):
 def test_12_gather_of_tensors_picks_columns_and_of_tiles_flat_elements() -> None:
     x = f32(4, 8)
     idx = np.random.default_rng(0).integers(-3, 36, (4, 6)).astype(np.int32)
-    *_, out = run(picked, x, idx, empty(8, 6))
+    *_, out = run(picked, x, idx, empty(8, 6), clean=False)
     columns = np.where((idx >= 0) & (idx < 8), np.take_along_axis(x, np.clip(idx, 0, 7), 1), 0)
     flat = np.where((idx >= 0) & (idx < 32), x.reshape(-1)[np.clip(idx, 0, 31)], 0)
     np.testing.assert_array_equal(out[:4], columns)
@@ -30,8 +30,8 @@ def test_12_gather_of_tensors_picks_columns_and_of_tiles_flat_elements() -> None
 def by_pattern(x: pl.Tensor, out: pl.Out[pl.Tensor]):
     t = pl.load(x, [0, 0], [4, 8])
     pl.store(pl.tile.gather_mask(t, 1), [0, 0], out)
-    pl.store(pl.tile.gather_mask(t, 2), [4, 0], out)
-    pl.store(pl.gather(t, mask_pattern=3), [8, 0], out)
+    pl.store(pl.tile.gather_mask(t, pl.tile.MaskPattern.P1010), [4, 0], out)
+    pl.store(pl.gather(t, mask_pattern=pl.tensor.MaskPattern.P0001), [8, 0], out)
     pl.store(pl.gather(t, mask_pattern=4), [12, 0], out)
     pl.store(pl.gather(t, mask_pattern=5), [16, 0], out)
     pl.store(pl.gather(t, mask_pattern=6), [20, 0], out)
@@ -78,7 +78,7 @@ def put(x: pl.Tensor, idx: pl.Tensor, src: pl.Tensor, out: pl.Out[pl.Tensor]):
 def test_12_scatter_of_tensors_keeps_the_destination_and_of_tiles_zero_fills() -> None:
     x, src = f32(4, 8), f32(4, 4, seed=1)
     idx = np.array([[7, 0, 3], [1, 1, 1], [9, -1, 2], [5, 4, 6]], np.int32)
-    *_, out = run(put, x, idx, src, empty(16, 8))
+    *_, out = run(put, x, idx, src, empty(16, 8), clean=False)
     by_index, flat = x.copy(), x.copy().reshape(-1)
     for row, col in np.ndindex(idx.shape):
         if 0 <= idx[row, col] < 8:
@@ -135,7 +135,7 @@ def test_mgather_reads_rows_or_elements_of_device_memory() -> None:
     table = f32(10, 8)
     rows = np.array([[3, 0, 12, -1]], np.int32)
     idx = np.random.default_rng(0).integers(-5, 90, (4, 8)).astype(np.int32)
-    *_, out = run(from_memory, table, rows, idx, empty(16, 8))
+    *_, out = run(from_memory, table, rows, idx, empty(16, 8), clean=False)
     np.testing.assert_array_equal(out[:4], np.stack([table[3], table[0], np.zeros(8), np.zeros(8)]))
     np.testing.assert_array_equal(
         out[4:8], np.where((idx >= 0) & (idx < 80), table.reshape(-1)[np.clip(idx, 0, 79)], 0)
@@ -155,7 +155,9 @@ def test_mscatter_writes_rows_or_elements_of_device_memory() -> None:
     x = f32(4, 8)
     rows = np.array([[3, 0, 12, 5]], np.int32)
     idx = np.random.default_rng(0).permutation(100)[:32].reshape(4, 8).astype(np.int32)
-    *_, out, other = run(to_memory, x, rows, idx, np.zeros((10, 8), np.float32), np.zeros((10, 8), np.float32))
+    *_, out, other = run(
+        to_memory, x, rows, idx, np.zeros((10, 8), np.float32), np.zeros((10, 8), np.float32), clean=False
+    )
     expected = np.zeros((10, 8), np.float32)
     expected[[3, 0, 5]] = x[[0, 1, 3]]
     np.testing.assert_array_equal(out, expected)

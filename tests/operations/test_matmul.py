@@ -188,3 +188,26 @@ def test_batches_have_a_spelling_of_their_own() -> None:
     a, b = whole(2, 4, 8), whole(2, 8, 6, seed=1)
     *_, out = run(named_batches, a, b, empty(2, 4, 6))
     np.testing.assert_array_equal(out, 2 * (a @ b))
+
+
+@pl.jit
+def padded_left(
+    p: pl.Tensor[[16, 32], pl.FP32],
+    n: pl.Tensor[[1], pl.INT32],
+    v: pl.Tensor[[32, 24], pl.FP32],
+    out: pl.Out[pl.Tensor[[32, 24], pl.FP32]],
+):
+    rows = pl.cast(pl.read(n, [0]), pl.INDEX)
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[0:16, :] = pl.matmul(p, pl.slice(v, [32, 24], [0, 0], valid_shape=[rows, 24]))
+        acc = pl.full([16, 24], dtype=pl.FP32, value=1.0)
+        out[16:32, :] = pl.matmul_acc(acc, p, pl.slice(v, [32, 24], [0, 0], valid_shape=[20, 24]))
+    return out
+
+
+def test_rows_of_the_right_operand_that_are_not_valid_count_nothing() -> None:
+    p, v = whole(16, 32), whole(32, 24, seed=1)
+    v[20:] = np.nan
+    *_, out = run(padded_left, p, np.array([20], np.int32), v, empty(32, 24))
+    product = p[:, :20] @ v[:20]
+    np.testing.assert_array_equal(out, np.concatenate([product, product + 1]))

@@ -16,6 +16,7 @@ import numpy as np
 import sample_kernels
 import torch
 
+import pypto
 import pypto.language as pl
 from pypto import _pypto, ir
 from pypto.runtime import (
@@ -134,6 +135,11 @@ def read_only(scene: Scene) -> None:
 class Unreadable:
     def __dlpack__(self, **_: object) -> object:
         raise BufferError("the cat sits on it")
+
+
+def given_twice(s: Scene) -> None:
+    with ir.PassContext():
+        ir.compile(s.compiled.program, runtime=ir.RuntimeKind.HOST_BUILD_GRAPH)
 
 
 def setenv(scene: Scene, name: str, value: str) -> None:
@@ -327,6 +333,9 @@ CASES: dict[str, Callable[[Scene], object]] = {
     "scalar_range": lambda s: s.register(core.endless())(*[torch.ones(1, 16)] * 3, 2**64),
     "dynamic_output": lambda s: s.register(core.add("0", symbols=["M"]))(ones(), ones()),
     "handle_closed": handle_closed,
+    "unknown_parameter": lambda s: s.handle.bind(*[ones() for _ in range(3)]).update(x=1),
+    "wrong_key": lambda s: s.handle.bind(ones(), ones())[1.0],  # type: ignore[index]
+    "output_made": lambda s: s.handle.bind(ones(), ones()).update(c=ones()),
     "bad_config": lambda s: s.handle(ones(), ones(), ones(), config=3),
     "bad_outputs": lambda s: s.device.register(
         core.add(), owner=None, compiled=None, output_indices=[3], has_return=True
@@ -353,9 +362,13 @@ CASES: dict[str, Callable[[Scene], object]] = {
     "bad_switch": lambda s: setenv(s, "PYPTO_POISON", "perhaps"),
     "setting_type": lambda s: RunConfig(dump_passes="x"),  # type: ignore[arg-type]
     "setting_value": lambda s: RunConfig(cores=0),
+    "pass_context": given_twice,
     "settings_conflict": lambda s: benchmark(s.compiled, [], config=RunConfig(), device_id=0),
     # Measuring and comparing
     "not_a_worker": lambda s: benchmark(s.compiled, [], worker=3),  # type: ignore[arg-type]
+    "trace_format": lambda s: pypto.trace("run.svg"),
+    "not_a_benchmark": lambda s: BenchmarkStats().compare(3),  # type: ignore[arg-type]
+    "bad_benchmark_record": lambda s: BenchmarkStats.from_json("{}"),
     "unknown_metric": lambda s: BenchmarkStats().per_round("speed"),
     "no_such_launch": lambda s: benchmark(s.compiled, [ones()] * 2, rounds=1, worker=s.worker).format_tree(7),
     "recording_stopped": recording_stopped,
@@ -378,6 +391,7 @@ ELSEWHERE = {
     "addresses_exhausted": "arena/address.rs: 2^63 bytes of addresses cannot be used up in a test of Python",
     "foreign_registration": "worker/tests/life.rs: a handle always goes to its own worker",
     "unsupported_by_device": "device/sim/lower: the frontend refuses what the chip lacks",
+    "sanitizer_findings": "test_sanitizers.py: needs a worker with sanitizers",
     "guard_violated": "test_guards.py",
     "interrupted": "test_processes.py: needs a signal",
     "worker_forked": "test_processes.py: needs a fork",

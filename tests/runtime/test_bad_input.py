@@ -23,14 +23,18 @@ def good() -> dict[str, object]:
 
 
 WRONG_TENSORS = {
-    "too few rows": (ones(15, 16), TypeError, r"expects shape \(16, 16\), got \(15, 16\)\. Axis 0 must be 16, not 15"),
+    "too few rows": (
+        ones(15, 16),
+        TypeError,
+        r"shape \(16, 16\), got \(15, 16\) in a launch of 'add'\. Axis 0 must be 16, not 15",
+    ),
     "too many columns": (ones(16, 17), TypeError, r"Axis 1 must be 16, not 17"),
-    "rank 1": (ones(256), TypeError, r"got \(256,\)\. It must have 2 axes, not 1; \.reshape\(\)"),
+    "rank 1": (ones(256), TypeError, r"got \(256,\) in a launch of 'add'\. It must have 2 axes, not 1; \.reshape\(\)"),
     "rank 3": (ones(1, 16, 16), TypeError, r"It must have 2 axes, not 3"),
     "fp16": (
         ones(dtype=torch.float16),
         TypeError,
-        r"expects dtype FP32 \(torch\.float32\), got FP16 \(torch\.float16\)",
+        r"dtype FP32 \(torch\.float32\), got FP16 \(torch\.float16\)",
     ),
     "int32": (ones(dtype=torch.int32), TypeError, r"got INT32 \(torch\.int32\)"),
     "fp64": (ones(dtype=torch.float64), TypeError, r"got FP64 \(torch\.float64\)"),
@@ -50,7 +54,7 @@ def test_one_rule_for_tensors_wherever_they_are(
         "numpy": tensor.numpy,
         "resident": lambda: device.alloc_tensor(tuple(tensor.shape), tensor.dtype, tensor),
     }[place]()
-    with pytest.raises(error, match=rf"Parameter '{param}' of 'add'.*{text}"):
+    with pytest.raises(error, match=rf"Parameter '{param}' expects .*{text}"):
         register(core.add())(*args.values())
 
 

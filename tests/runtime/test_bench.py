@@ -206,6 +206,6 @@ def test_launches_that_the_trace_lost_are_no_samples(
 ) -> None:
     take = Recorder.take
     monkeypatch.setattr(Recorder, "take", lambda recorder: take(recorder)[1:])
-    with pytest.raises(RuntimeError, match=r"captured \d of 6 launches; 0 spans were lost") as raised:
+    with pytest.raises(RuntimeError, match=r"captured \d of \d launches; 0 spans were lost") as raised:
         benchmark(K_add, tensors(), rounds=5, warmup=1, worker=worker)
     assert raised.value.code == "lost_spans"

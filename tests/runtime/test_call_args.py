@@ -73,7 +73,7 @@ def test_it_refuses_what_a_launch_refuses(worker: ChipWorker, K_add: ir.Compiled
             TypeError,
             r"add expects 3 \(in-place\) or 2 \(return\) arguments, got 1\. Parameters: \[a, ",
         ),
-        "shape": ((torch.ones(2, 2), ones(), ones()), TypeError, r"Parameter 'a' of 'add' expects shape \(128, 128\)"),
+        "shape": ((torch.ones(2, 2), ones(), ones()), TypeError, r"Parameter 'a' expects shape \(128, 128\)"),
         "freed": ((ones(), freed, ones()), ValueError, "At position 1: .*it was freed"),
         "raw": ((ones(), DeviceTensor(4096, SHAPE, torch.float32), ones()), ValueError, "At position 1: raw pointer"),
         "gaps": ((ones().t(), ones(), ones()), ValueError, r"Tensor at position 0 .* is not contiguous"),

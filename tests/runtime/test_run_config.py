@@ -22,7 +22,8 @@ FIELDS = [
 
 def test_fields_come_in_the_contract_s_order_and_ours_after_them() -> None:
     names = [field.name for field in dataclasses.fields(RunConfig)]
-    assert names == [*FIELDS, "device_memory", "poison", "cores", "packed_weights", "schedule_seed", "strict_memory"]
+    own = ["device_memory", "poison", "cores", "packed_weights", "schedule_seed", "sanitize", "strict_memory"]
+    assert names == [*FIELDS, *own, "queue_depth"]
 
 
 def test_defaults() -> None:
@@ -156,6 +157,7 @@ REFUSED: dict[str, tuple[object, type[Exception], str]] = {
     "dump_ptoas_passes": ("x", TypeError, "dump_ptoas_passes must be True or False, got 'x'"),
     "packed_weights": (1.5, ValueError, r"packed_weights must be True, False or a share from 0 to 1, got 1\.5"),
     "schedule_seed": (-1, ValueError, r"schedule_seed must be an int from 0 to 2\*\*64 - 1 or None, got -1"),
+    "queue_depth": (0, ValueError, "queue_depth must be a positive number of launches, at most 1048576, got 0"),
     "poison": (1, TypeError, "poison must be True, False or None, got 1"),
 }
 

@@ -1,10 +1,14 @@
 """Names of the public interface: all there, those that are not supported say so."""
 
 import importlib
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from pypto import _pypto, runtime
+from pypto.runtime.debug.replay import invalidate_binary_cache
 
 NAMES = [
     "run", "benchmark", "compile_program", "execute_compiled", "execute_distributed_compiled", "configure_log",
@@ -34,6 +38,53 @@ def test_the_extension_shows_what_its_stub_lists() -> None:
     assert runtime.DeviceTensor is _pypto.DeviceTensor
     assert runtime.RegistrationHandle is _pypto.RegistrationHandle
     assert sorted(_pypto.__all__) == sorted(name for name in vars(_pypto) if name in _pypto.__all__)
+
+
+IMPORTED_BY_PROGRAMS = {
+    "pypto": "Error InternalError VerificationError",
+    "pypto.backend": "BackendType reset_for_testing set_backend_type",
+    "pypto.backend.pto_backend": "PartialCodegenError",
+    "pypto.debug": "torch_codegen",
+    "pypto.debug.torch_codegen": "torch_codegen",
+    "pypto.ir": "ParamDirection PassContext RuntimeKind",
+    "pypto.ir.compiled_program": "CompiledProgram ParamInfo _to_runtime_shape _to_torch_dtype",
+    "pypto.ir.distributed_compiled_program": "DistributedCompiledProgram DistributedConfig",
+    "pypto.ir.pass_manager": "OptimizationStrategy PassManager",
+    "pypto.runtime.bench": "BenchmarkStats TraceInvocation TraceSpan benchmark",
+    "pypto.runtime.debug.pto_rebuild": "rebuild_kernel_cpp_from_pto",
+    "pypto.runtime.debug.replay": "invalidate_binary_cache",
+    "pypto.runtime.device_tensor": "DeviceTensor StackedDeviceTensor",
+    "pypto.runtime.distributed_runner": "_tensor_from_continuous",
+    "pypto.runtime.log_config": "configure_log current_level",
+    "pypto.runtime.runner": "RunConfig RunResult _DfxOpts execute_compiled run",
+    "pypto.runtime.runtime_base": "RegistrationHandle Worker",
+    "pypto.runtime.worker": "ChipWorker RegistrationHandle",
+}
+
+
+@pytest.mark.parametrize("module", IMPORTED_BY_PROGRAMS)
+def test_names_that_programs_import_from_inside_are_there(module: str) -> None:
+    """In a process of its own: an import may not depend on what was imported before."""
+    names = IMPORTED_BY_PROGRAMS[module].replace(" ", ", ")
+    subprocess.run([sys.executable, "-c", f"from {module} import {names}"], check=True)
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [("pypto.debug", "torch_codegen"), ("pypto.runtime.distributed_runner", "_tensor_from_continuous")],
+)
+def test_an_imported_name_without_support_says_so_when_it_is_called(module: str, name: str) -> None:
+    with pytest.raises(NotImplementedError, match=rf"{module}\.{name} is not supported in this version"):
+        getattr(importlib.import_module(module), name)()
+
+
+def test_forgetting_built_kernels_removes_what_another_tool_cached_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "kernel.so").touch()
+    (tmp_path / "program.json").touch()
+    for _ in range(2):
+        invalidate_binary_cache(tmp_path)
+        assert [path.name for path in tmp_path.iterdir()] == ["program.json"]
 
 
 MODULES = [

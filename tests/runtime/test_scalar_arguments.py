@@ -8,7 +8,8 @@ import pytest
 import torch
 from core_programs import Register
 
-from pypto.runtime import DeviceTensor
+import pypto.language as pl
+from pypto.runtime import ChipWorker, DeviceTensor
 
 INTS = {
     "INT8": (-(2**7), 2**7 - 1),
@@ -111,6 +112,30 @@ def test_ctypes_values_are_of_exactly_the_declared_type(register: Register, dtyp
         else:
             with pytest.raises(TypeError, match="use the ctypes class of the declared type"):
                 launch(register, dtype, kind(7))
+
+
+@pl.jit
+def plus(x: pl.Tensor, out: pl.Out[pl.Tensor], h: pl.Scalar[pl.FP16], b: pl.Scalar[pl.BF16]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.add(pl.add(x, pl.cast(h, pl.FP32)), pl.cast(b, pl.FP32))
+    return out
+
+
+def test_a_half_is_a_number_or_its_16_bits(worker: ChipWorker) -> None:
+    x, out = torch.zeros(4, 16), torch.empty(4, 16)
+    compiled = plus.compile(x, out, pl.RUNTIME, pl.RUNTIME)
+    for half, brain, total in [
+        (ctypes.c_float(1.5), ctypes.c_float(2.0), 3.5),
+        (ctypes.c_uint16(0x3E00), ctypes.c_uint16(0x4000), 3.5),
+        (ctypes.c_uint16(0xBE00), 0.0, -1.5),
+        (ctypes.c_uint16(0x0001), 0.0, 2.0**-24),
+        (0.0, ctypes.c_uint16(0x0001), 2.0**-133),
+        (ctypes.c_uint16(0x7C00), 0.0, float("inf")),
+    ]:
+        worker.run(compiled, x, out, half, brain)
+        assert (out == total).all(), (half, brain)
+    with pytest.raises(TypeError, match=r"expects a FP16 scalar.*use the ctypes class of the declared type"):
+        worker.run(compiled, x, out, ctypes.c_int16(1), 0.0)
 
 
 @pytest.mark.parametrize("value", ["1", b"1", None, [1], {}, 1j, object()], ids=repr)

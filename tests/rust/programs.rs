@@ -51,6 +51,7 @@ impl Parts {
             args.push(LaunchArg::Scalar(Operand::Var(0)));
         }
         let function = |name: &str, params, tensors, tiles, body| Function {
+            source: Default::default(),
             name: name.into(),
             at: Loc::default(),
             params,

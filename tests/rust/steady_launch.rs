@@ -9,7 +9,7 @@ use _pypto::device::sim::SimDevice;
 use _pypto::device::{Device, DeviceError, Executable, Launch};
 use _pypto::kernels::Isa;
 use _pypto::program::{Dim, Direction, Function, Loc, Param, ParamKind, Program};
-use _pypto::worker::{HostTensor, Registration, Value, Worker, WorkerConfig};
+use _pypto::worker::{HostTensor, Kept, Registration, Value, Worker, WorkerConfig};
 use _pypto::{DType, Shape};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
@@ -90,6 +90,7 @@ fn idle(inputs: usize) -> Arc<Program> {
     params.push(tensor("out".into(), Direction::Out));
     params.push(Param { name: "n".into(), kind: ParamKind::Scalar { dtype: DType::I32, baked: false } });
     let entry = Function {
+        source: Default::default(),
         name: "idle".into(),
         at: Loc::default(),
         params: vec![],
@@ -144,6 +145,32 @@ impl Arguments {
     }
 }
 
+impl Arguments {
+    /// Launches resident tensors that were bound before, and says how many allocations that took.
+    fn launch_prepared(&self, worker: &Worker, registration: &Arc<Registration>) -> u64 {
+        let mut buffers = self.resident.iter();
+        let args = self.params.iter().map(|param| match shape(param, ROWS) {
+            None => Kept::Other(Value::Int(1)),
+            Some(shape) => {
+                let buffer = buffers.next().unwrap().clone();
+                Kept::Resident { buffer, shape, dtype: DType::F32 }
+            }
+        });
+        let prepared = worker.enter("bind").unwrap().prepare(registration, args.collect()).unwrap();
+        let mut allocations = 0;
+        for round in 0..6 {
+            let before = ALLOCATIONS.load(Ordering::Relaxed);
+            // SAFETY: there are no host tensors.
+            let launched = unsafe { worker.enter("run").unwrap().launch_prepared(&prepared, &[], &mut || true) };
+            assert!(launched.unwrap());
+            if round >= 3 {
+                allocations += ALLOCATIONS.load(Ordering::Relaxed) - before;
+            }
+        }
+        allocations
+    }
+}
+
 /// The shape of a tensor parameter; `None` for a scalar.
 fn shape(param: &Param, rows: u64) -> Option<Shape> {
     let ParamKind::Tensor { dims, .. } = &param.kind else { return None };
@@ -172,6 +199,8 @@ fn check(worker: &Worker, program: Arc<Program>, name: &str) {
             }
         }
     }
+    let allocations = args.launch_prepared(worker, &registration);
+    assert_eq!(allocations, 0, "{name}, prepared");
     let result = args.host.last().unwrap();
     assert!(name.starts_with("idle") || result.iter().any(|&value| value != 0.0), "{name} computed nothing");
 }

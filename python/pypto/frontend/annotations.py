@@ -15,6 +15,7 @@ from pypto.ir.nodes import Var
 from pypto.language.annotations import (
     ArrayAnnotation,
     Directed,
+    DynVar,
     Scalar,
     ScalarAnnotation,
     Tensor,
@@ -33,7 +34,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ParamSpec:
-    """A parameter as its annotation says. `shape` and `dtype` are `None` where the call decides."""
+    """A parameter as its annotation says. `shape` and `dtype` are `None` where the call decides.
+
+    `view` is what the third slot of a tensor says; `valid` are the valid extents in it.
+    """
 
     name: str
     kind: str  # "tensor", "scalar", "array", or "any" where the argument decides
@@ -42,6 +46,12 @@ class ParamSpec:
     shape: tuple[Any, ...] | None
     dtype: DataType | None
     node: ast.arg
+    view: TensorView | None = None
+
+    @property
+    def valid(self) -> tuple[Any, ...] | None:
+        """The valid extents that the annotation names; `None` where it names none."""
+        return None if self.view is None or self.view.valid_shape is None else tuple(self.view.valid_shape)
 
 
 _OPERATORS: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
@@ -105,7 +115,7 @@ def plain(node: ast.expr, namespace: Namespace) -> Any:
     return node.value if isinstance(node, ast.Constant) else evaluate(node, namespace)
 
 
-def read_params(source: Source, namespace: Namespace, skip_self: bool) -> list[ParamSpec]:
+def read_params(source: Source, namespace: Namespace, skip_self: bool, jit: bool) -> list[ParamSpec]:
     """The parameters of a function. Raises one error that names every bad annotation."""
     arguments = source.node.args
     problems: list[Diagnostic] = []
@@ -129,6 +139,11 @@ def read_params(source: Source, namespace: Namespace, skip_self: bool) -> list[P
             if argument.annotation is not None and (annotation is None or isinstance(annotation, str)):
                 annotation = evaluate(argument.annotation, namespace)
             specs.append(_spec(argument, annotation))
+            if jit and specs[-1].view is not None:
+                raise Unreadable(
+                    "a pl.TensorView stands in @pl.function only; in @pl.jit the third item is a layout such as pl.NZ, "
+                    "and a slice says what is valid: pl.slice(x, shape, offset, valid_shape=[...])"
+                )
         except (Unreadable, TypeError, ValueError, AttributeError, KeyError, SyntaxError, RecursionError) as error:
             place = argument.annotation or argument
             problems.append(
@@ -151,7 +166,8 @@ def _spec(argument: ast.arg, annotation: Any) -> ParamSpec:
     if annotation is Tensor:
         return ParamSpec(name, "tensor", direction, declared, None, None, argument)
     if isinstance(annotation, TensorAnnotation):
-        return ParamSpec(name, "tensor", direction, declared, annotation.shape, _elements(annotation), argument)
+        view = annotation.view if isinstance(annotation.view, TensorView) else None
+        return ParamSpec(name, "tensor", direction, declared, annotation.shape, _elements(annotation), argument, view)
     if isinstance(annotation, TileAnnotation):  # only in kernels that are spliced, where the argument decides
         return ParamSpec(name, "any", direction, declared, None, None, argument)
     if annotation is DistributedTensor:
@@ -165,22 +181,37 @@ def _spec(argument: ast.arg, annotation: Any) -> ParamSpec:
     if annotation is None:
         return ParamSpec(name, "any", direction, declared, None, None, argument)
     if isinstance(annotation, ArrayAnnotation):
-        return ParamSpec(name, "array", direction, declared, None, annotation.dtype, argument)
+        return ParamSpec(name, "array", direction, declared, (annotation.extent,), annotation.dtype, argument)
     raise Unreadable(f"{annotation!r} is not a type of the language")
 
 
 def _elements(annotation: TensorAnnotation) -> DataType:
-    """The dtype of a declared tensor; layouts are labels, other views are refused."""
+    """The dtype of a declared tensor. Layouts and strides are labels: a view brings its own strides."""
     view, dtype = annotation.view, annotation.dtype
     if isinstance(view, TensorView):
-        if view.valid_shape is not None or view.stride is not None:
-            raise Unreadable("a pl.TensorView with valid_shape or stride is not supported yet")
+        _check_view(view, annotation.shape or ())
     elif view is not None and not isinstance(view, TensorLayout):
-        raise Unreadable(f"the third item of pl.Tensor[...] is a layout such as pl.NZ, got {view!r}")
+        raise Unreadable(
+            f"the third item of pl.Tensor[...] is a layout such as pl.NZ, or a pl.TensorView, got {view!r}"
+        )
     assert dtype is not None, "pl.Tensor[...] always has a dtype"
     if not dtype.supported:
-        raise Unreadable(f"tensors of dtype {dtype!r} are not supported")
+        raise Unreadable(f"tensors of dtype {dtype!r} are not supported{dtype.why_not}")
     return dtype.of_elements
+
+
+def _check_view(view: TensorView, shape: tuple[Any, ...]) -> None:
+    for name, items in (("valid_shape", view.valid_shape), ("stride", view.stride)):
+        if items is None:
+            continue
+        if not isinstance(items, (list, tuple)) or len(items) != len(shape):
+            raise Unreadable(f"{name} of pl.TensorView has one item for each of the {len(shape)} axes, got {items!r}")
+        for item in items:
+            if isinstance(item, bool) or not isinstance(item, (int, DynVar)):
+                raise Unreadable(f"an item of {name} is an int or a pl.dynamic object, got {item!r}")
+    for part, extent in zip(view.valid_shape or (), shape, strict=False):
+        if isinstance(part, int) and (part < 0 or (isinstance(extent, int) and part > extent)):
+            raise Unreadable(f"valid_shape {part} is not within the extent {extent}")
 
 
 def check_local(reader: Reader, annotation: ast.expr, value: Value, node: ast.stmt) -> None:

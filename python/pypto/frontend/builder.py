@@ -13,10 +13,10 @@ from typing import Any, NoReturn, TypeAlias
 
 from pypto.frontend.namespace import Namespace
 from pypto.frontend.source import Source
-from pypto.frontend.values import POISON, Poison, Value
+from pypto.frontend.values import POISON, Poison, PyValue, Value, is_task_id
 from pypto.ir.diagnostics import Diagnostic, Loc
-from pypto.ir.exprs import Const, Dim, Expr, ScalarOp, ScalarVar, Symbol
-from pypto.ir.nodes import Let, Operand, OpStmt, Stmt, Var
+from pypto.ir.exprs import Const, Dim, Expr, ScalarVar, Symbol, depends_on_mutable
+from pypto.ir.nodes import Let, Operand, OpStmt, Stmt, TaskRef, TaskStmt, TaskVar, Var
 from pypto.ir.types import TileType, ValueType
 from pypto.language.annotations import DynVar
 
@@ -35,7 +35,8 @@ class Frame:
     `where` says in which block a name was last assigned; `baked` names the scalar parameters whose value was fixed;
     `conditional` counts the branches and loops around the current statement; `result` is what `return` gave, `returned`
     the statement. `unsure` holds names whose value is missing on some path, with the place that may be skipped;
-    `seen` what a name last got anywhere in the function; `lanes` names that have a value in each vector lane.
+    `seen` what a name last got anywhere in the function; `lanes` names that have a value in each vector lane;
+    `tasks` where the names of task ids keep them.
     """
 
     source: Source
@@ -51,14 +52,15 @@ class Frame:
     unsure: dict[str, tuple[Value, Loc]] = field(default_factory=dict)
     seen: dict[str, Value] = field(default_factory=dict)
     lanes: set[str] = field(default_factory=set)
+    tasks: dict[str, TaskVar] = field(default_factory=dict)
 
 
 class Builder:
     """One function being built.
 
-    `level` is `orchestration` or `kernel`; `pl.at` raises it to `kernel` for its body; `depth` counts the branches and
-    loops inside that. `users` counts how many
-    names hold a variable, which decides whether the variable may be assigned in place.
+    `level` is `orchestration` or `kernel`; `pl.at` raises it to `kernel` for its body; `manual` says that a manual
+    scope is open. `users` counts how many names hold a variable, which decides whether it may be assigned in place.
+    `around` are the blocks around the current one. `explicit` text has every statement already (`explicit.py`).
     """
 
     def __init__(self, frame: Frame, level: str, name: str, diagnostics: list[Diagnostic], chain: Chain) -> None:
@@ -66,12 +68,14 @@ class Builder:
         self.level = level
         self.name = name
         self.block: list[Stmt] = []
+        self.around: list[list[Stmt]] = []
         self.diagnostics = diagnostics
         self.chain = chain
         self.users: dict[Var, int] = {}
         self.homes: dict[str, Var | ScalarVar] = {}
         self.fresh = 0
-        self.depth = 0
+        self.manual = False
+        self.explicit = False
 
     # Places and errors.
 
@@ -92,7 +96,14 @@ class Builder:
     # Names.
 
     def bind(self, name: str, value: Value) -> None:
-        """Makes `name` mean `value` in the current frame."""
+        """Makes `name` mean `value` in the current frame. A name of a task id has a place of its own for it."""
+        if self.level == "orchestration" and is_task_id(value):
+            own = TaskRef(self.frame.tasks.setdefault(name, TaskVar(name)))
+            if value.ids != own:
+                self.emit(
+                    TaskStmt("assign", own, () if value.ids is None else (value.ids,), self.loc(self.frame.source.node))
+                )
+            value = PyValue(value.obj, own)
         names, users = self.frame.names, self.users
         for var in _variables(names.get(name)):
             users[var] -= 1
@@ -124,10 +135,16 @@ class Builder:
     def into(self, block: list[Stmt]) -> Iterator[list[Stmt]]:
         """Emits into `block` for a while."""
         outer, self.block = self.block, block
+        self.around.append(outer)
         try:
             yield block
         finally:
+            self.around.pop()
             self.block = outer
+
+    def is_open(self, block: list[Stmt]) -> bool:
+        """Whether statements still go to `block`, now or after what is being read."""
+        return block is self.block or any(block is outer for outer in self.around)
 
     def unique(self, base: str) -> str:
         """A name for a value that the source does not name."""
@@ -161,7 +178,11 @@ class Builder:
     ) -> Var:
         """Emits an operation; the result is a new variable of `type` (for `None` the result is not to be used)."""
         loc = node if isinstance(node, Loc) else self.loc(node)
-        if isinstance(type, TileType) and any(isinstance(part, ScalarVar) and part.mutable for part in type.valid):
+        if (
+            not self.explicit
+            and isinstance(type, TileType)
+            and any(isinstance(part, ScalarVar) and part.mutable for part in type.valid)
+        ):
             # An operand carries its validity in variables that change with it; the result keeps its own.
             valid = tuple(part if isinstance(part, int) else self.let(part, loc, "n") for part in type.valid)
             type = replace(type, valid=valid)  # type: ignore[arg-type]  # a runtime extent is no constant
@@ -174,7 +195,7 @@ class Builder:
         from pypto.ir.exprs import to_dim
 
         dim = to_dim(value)
-        if isinstance(dim, int):
+        if isinstance(dim, int) or self.explicit:  # explicit text gives it a name, and the type of the result
             return dim
         return self.let(dim, node, "n")  # type: ignore[return-value]  # not constant
 
@@ -201,13 +222,6 @@ def _variables(value: Value | None) -> Iterator[Var]:
             yield from _variables(item)
 
 
-def depends_on_mutable(expr: Expr) -> bool:
-    """Whether evaluating `expr` later could give another value."""
-    if isinstance(expr, ScalarVar):
-        return expr.mutable
-    return isinstance(expr, ScalarOp) and any(depends_on_mutable(arg) for arg in expr.args)
-
-
 def usable(builder: Builder, value: Value) -> Value:
     """`value`, or leaves the statement silently where an earlier mistake already explains it."""
     if isinstance(value, Poison):
@@ -215,4 +229,4 @@ def usable(builder: Builder, value: Value) -> Value:
     return value
 
 
-__all__ = ["POISON", "Builder", "Frame", "Refused", "depends_on_mutable", "usable"]
+__all__ = ["POISON", "Builder", "Frame", "Refused", "usable"]

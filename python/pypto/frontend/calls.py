@@ -207,7 +207,7 @@ class Calls:
     def _yield(self, node: ast.Call) -> Value:
         """In an arm of a branch: what the assigned names get. In a loop also: what the next round starts with."""
         builder, carriers = self.builder, self.reader.regions.carriers
-        if not carriers or (carriers[-1] is not None and not carriers[-1].yields):
+        if not carriers or not carriers[-1].yields:
             builder.fail(
                 "syntax",
                 "pl.yield_ outside a branch and outside a loop with init_values",
@@ -216,9 +216,7 @@ class Calls:
             )
         given = (usable(builder, self.reader.expressions.value(argument)) for argument in node.args)
         values = tuple(self._settled(value, node) for value in given)
-        carrier = carriers[-1]
-        if carrier is not None:
-            carrier.yielded = values
+        carriers[-1].yielded = values
         return values[0] if len(values) == 1 else values
 
     def _settled(self, value: Value, node: ast.Call) -> Value:

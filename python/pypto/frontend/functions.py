@@ -7,17 +7,20 @@ from typing import Any
 
 from pypto.frontend.annotations import ParamSpec
 from pypto.frontend.builder import Builder, Chain, Frame, Refused
+from pypto.frontend.explicit import Explicit, is_explicit
 from pypto.frontend.library import Library
 from pypto.frontend.namespace import Namespace
 from pypto.frontend.reader import Reader
 from pypto.frontend.rules.transfer import write_tile
-from pypto.frontend.signature import Signature
+from pypto.frontend.signature import ArrayType, ParamType, Signature
 from pypto.frontend.source import Source
-from pypto.frontend.values import POISON, PyValue, Value, describe
+from pypto.frontend.tasks import array_parameter
+from pypto.frontend.values import POISON, TASK_ID, ArrayValue, PyValue, Value, describe
 from pypto.ir.diagnostics import Loc
 from pypto.ir.exprs import Const, ScalarVar, index
 from pypto.ir.nodes import Function, Param, Var
 from pypto.ir.types import TensorType, TileType
+from pypto.language.dtypes import TASK_ID as TASK_ID_TYPE
 from pypto.language.enums import FunctionType
 
 
@@ -38,8 +41,12 @@ def build(
     level = "kernel" if kind.is_kernel else "orchestration"
     builder = Builder(frame, level, name, library.diagnostics, chain)
     reader = Reader(builder, library)
-    params = [_param(builder, spec, type, baked) for spec, type in zip(specs, signature.types, strict=True)]
+    if is_explicit(source.node):
+        reader.statements = Explicit(reader, source.node)
+    given = [_param(builder, spec, type, baked) for spec, type in zip(specs, signature.types, strict=True)]
+    params = [param for param in given if param is not None]
     loc = source.loc(source.node)
+    params += [Param(symbol.name, symbol, "In", loc) for symbol, _ in signature.valid]
     function = Function(name, kind, params, builder.block, [], loc, list(signature.symbols))
     try:
         reader.statements.read(source.node.body)
@@ -50,9 +57,17 @@ def build(
     return function
 
 
-def _param(builder: Builder, spec: ParamSpec, type: Any, baked: dict[str, Const]) -> Param:
+def _param(builder: Builder, spec: ParamSpec, type: ParamType, baked: dict[str, Const]) -> Param | None:
+    """Gives the parameter its name, and says what it is in the program: nothing where it only orders tasks."""
     loc = builder.loc(spec.node)
     builder.frame.where[spec.name] = builder.block
+    if type is TASK_ID_TYPE:
+        builder.bind(spec.name, TASK_ID)
+        return None
+    if isinstance(type, ArrayType):
+        memory = array_parameter(spec.name, type.extent, type.dtype, loc)
+        builder.bind(spec.name, ArrayValue(type.extent, type.dtype, memory))
+        return None if memory is None else Param(spec.name, memory, "In", loc)
     if isinstance(type, TensorType):
         var = Var(spec.name, type, loc)
         builder.bind(spec.name, var)
@@ -76,6 +91,8 @@ def _returned(reader: Reader, function: Function, value: Value, position: int) -
     place = builder.frame.returned or function.loc
     if value is POISON:
         raise Refused
+    if isinstance(value, ArrayValue) and value.var is not None:
+        value = value.var
     if isinstance(value, Var):
         var = value.resolve()
         if any(param.var is var for param in function.params):

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import ast
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pypto.frontend import signature, views
+from pypto.frontend import signature, validity, views
 from pypto.frontend.annotations import ParamSpec
-from pypto.frontend.builder import Frame, Refused, usable
+from pypto.frontend.builder import Builder, Frame, Refused, usable
 from pypto.frontend.library import MAX_CALL_DEPTH
 from pypto.frontend.namespace import Namespace
 from pypto.frontend.opaque import computes
 from pypto.frontend.source import Source, read
-from pypto.frontend.values import ArrayValue, PyValue, Value, Window, describe, is_scalar
+from pypto.frontend.values import NONE, TASK_ID, ArrayValue, PyValue, Value, Window, describe, is_scalar
 from pypto.ir.diagnostics import KernelError
-from pypto.ir.exprs import Const, Expr, cast, index, of_dim
-from pypto.ir.nodes import CallStmt, Function, Var
-from pypto.ir.types import TileType
+from pypto.ir.exprs import Const, cast, index, of_dim
+from pypto.ir.nodes import CallStmt, Function, Order, Var
+from pypto.ir.types import TensorType, TileType
+from pypto.language.annotations import DynVar
+from pypto.language.dtypes import TASK_ID as TASK_ID_TYPE
 from pypto.language.enums import FunctionType
 from pypto.language.jit import JITFunction
 from pypto.language.program import FunctionDecl, InlineFunction
@@ -100,20 +102,22 @@ def call_function(reader: Reader, obj: Any, node: ast.Call) -> Value:
         source = read(fn)
         namespace = Namespace(fn, reader.library.captures)
         methods = builder.frame.methods if isinstance(decl, FunctionDecl) else None
-        specs = signature.specs_of(source, namespace, skip_self=methods is not None)
+        specs = signature.specs_of(source, namespace, skip_self=methods is not None, jit=isinstance(decl, JITFunction))
         axes = signature.dynamic_axes(source, namespace, specs)
     except KernelError as error:
-        builder.diagnostics.extend(error.diagnostics)
-        builder.fail(
-            "type",
-            f"{decl.__name__!r} cannot be called: its definition was refused",
-            node,
-            "correct the definition first; its own mistakes are reported with it",
-        )
+        # Its own mistakes explain all: they are reported once, with the way to the first call.
+        known = {(diagnostic.message, diagnostic.loc) for diagnostic in builder.diagnostics}
+        chain = (*builder.chain, (decl.__name__, builder.loc(node)))
+        builder.diagnostics += [
+            replace(diagnostic, chain=chain)
+            for diagnostic in error.diagnostics
+            if (diagnostic.message, diagnostic.loc) not in known
+        ]
+        raise Refused from None
     callee = Callee(decl.__name__, source, namespace, methods, specs, axes)
     if isinstance(decl, JITFunction) and decl.kind == "inline":
         _warn_of_directions(decl, source, specs)
-    values, nodes = _match(reader, decl.__name__, specs, node)
+    values, nodes = _match(reader, decl.__name__, specs, fn.__defaults__ or (), node)
     if kind == "splice" or builder.level == "kernel":
         return _splice(reader, callee, values, nodes, node)
     return _launch(reader, callee, values, nodes, node)
@@ -147,7 +151,10 @@ def _names(specs: list[ParamSpec]) -> str:
     return ", ".join(spec.name for spec in specs) or "none"
 
 
-def _match(reader: Reader, name: str, specs: list[ParamSpec], node: ast.Call) -> tuple[list[Value], list[ast.expr]]:
+def _match(
+    reader: Reader, name: str, specs: list[ParamSpec], defaults: tuple[Any, ...], node: ast.Call
+) -> tuple[list[Value], list[ast.expr]]:
+    """The arguments of a call by position of the parameter, and where each stands."""
     builder = reader.builder
     values: list[Value | None] = [None] * len(specs)
     nodes: list[ast.expr] = [node] * len(specs)
@@ -175,6 +182,9 @@ def _match(reader: Reader, name: str, specs: list[ParamSpec], node: ast.Call) ->
                 "type", f"{name}() got {specs[at].name!r} twice", argument, "give it once, by position or by name"
             )
         values[at], nodes[at] = usable(builder, reader.expressions.value(argument)), argument
+    for at, default in enumerate(defaults, len(specs) - len(defaults)):
+        if values[at] is None:
+            values[at] = reader.expressions.of_python(default, node)
     missing = [spec.name for spec, value in zip(specs, values, strict=True) if value is None]
     if missing:
         builder.fail("type", f"{name}() needs {', '.join(missing)}", node, f"its parameters are {_names(specs)}")
@@ -194,7 +204,7 @@ def _splice(reader: Reader, callee: Callee, values: list[Value], nodes: list[ast
     try:
         signature.bind_dynamic_extents(builder, callee.axes, callee.specs, values)
         for spec, value in zip(callee.specs, values, strict=True):
-            builder.bind(spec.name, builder.detach(value, here))
+            builder.bind(spec.name, builder.detach(_narrowed(builder, spec, value, node), here))
         reader.statements.read(callee.source.node.body)
     finally:
         for bound in list(frame.names):
@@ -204,12 +214,23 @@ def _splice(reader: Reader, callee: Callee, values: list[Value], nodes: list[ast
     return PyValue(None) if frame.result is None else frame.result
 
 
+def _narrowed(builder: Builder, spec: ParamSpec, value: Value, node: ast.Call) -> Value:
+    """Device memory of which a spliced function says that less is valid."""
+    if spec.valid is None or not isinstance(value, Var) or not isinstance(value.type, TensorType):
+        return value
+    declared = [builder.symbol_of(item, node) if isinstance(item, DynVar) else item for item in spec.valid]
+    valid = tuple(
+        validity.smaller(builder, part, item, node) for part, item in zip(value.type.valid, declared, strict=True)
+    )
+    return views.view_of(builder, replace(views.whole(value), valid=valid), node)
+
+
 def _launch(reader: Reader, callee: Callee, values: list[Value], nodes: list[ast.expr], node: ast.Call) -> Value:
     """Specialises the callee for these arguments and launches it."""
     from pypto.frontend.functions import build
 
     builder = reader.builder
-    arguments: list[Var | Expr] = []
+    arguments: list[signature.Argument] = []
     baked: dict[str, Const] = {}
     for spec, value, argument in zip(callee.specs, values, nodes, strict=True):
         arguments.append(_argument(reader, callee.name, spec, value, argument))
@@ -237,25 +258,30 @@ def _launch(reader: Reader, callee: Callee, values: list[Value], nodes: list[ast
     if found is None:
         raise Refused  # its own mistakes are reported; what this call would give is unknown
     kernel = found
-    passed = list(arguments)
+    # Task ids order tasks and are no parameters: neither is an array of them.
+    given: list[Value] = [argument for argument in arguments if not _orders(argument)]
+    given += [of_dim(dim) for _, dim in resolved.valid]
+    passed = [argument.var if isinstance(argument, ArrayValue) else argument for argument in given]
     results: list[Value] = []
     for returned in kernel.returns:
         position = next((i for i, param in enumerate(kernel.params) if param.var is returned.resolve()), None)
         assert position is not None, "every result of a kernel is one of its parameters"
         if position >= len(passed):
             shape = returned.tensor.shape
-            passed.append(
-                builder.op(
-                    "create_tensor",
-                    returned.type,
-                    (tuple(of_dim(dim) for dim in shape),),
-                    node,
-                    {"init_value": None},
-                    returned.name,
-                )
+            made = builder.op(
+                "create_tensor",
+                returned.type,
+                (tuple(of_dim(dim) for dim in shape),),
+                node,
+                {"init_value": None},
+                returned.name,
             )
-        results.append(passed[position])
-    builder.emit(CallStmt(kernel, tuple(passed), index(1), builder.loc(node)))
+            passed.append(made)
+            given.append(made)
+        result = given[position]
+        results.append(result.resolve() if isinstance(result, Var) and result.untracked else result)
+    order = Order(manual=builder.manual)
+    builder.emit(CallStmt(kernel, tuple(passed), index(1), builder.loc(node), order))  # type: ignore[arg-type]  # see `given`
     if not results:
         return PyValue(None)
     return results[0] if len(results) == 1 else tuple(results)
@@ -266,15 +292,31 @@ def _is_baked(frame: Frame, argument: ast.expr) -> bool:
     return isinstance(argument, ast.Name) and argument.id in frame.baked
 
 
-def _argument(reader: Reader, name: str, spec: ParamSpec, value: Value, node: ast.expr) -> Var | Expr:
+def _orders(argument: signature.Argument) -> bool:
+    return isinstance(argument, PyValue) or (isinstance(argument, ArrayValue) and argument.var is None)
+
+
+def _argument(reader: Reader, name: str, spec: ParamSpec, value: Value, node: ast.expr) -> signature.Argument:
     builder = reader.builder
-    if spec.kind == "array" or isinstance(value, ArrayValue):
-        builder.fail(
-            "unsupported",
-            f"{name}(): {spec.name!r} is an array, and a kernel is a task of its own",
-            node,
-            "pass its elements, or pass the array to a @pl.jit.inline function",
-        )
+    if spec.kind == "array" or (spec.kind == "any" and isinstance(value, ArrayValue)):
+        if not isinstance(value, ArrayValue):
+            builder.fail(
+                "type",
+                f"{name}(): {spec.name!r} is an array, got {describe(value)}",
+                node,
+                "make one: pl.array.create(n, dtype)",
+            )
+        if spec.shape is not None and (spec.shape[0], spec.dtype) != (value.extent, value.dtype):
+            wanted = f"pl.Array[{spec.shape[0]}, pl.{spec.dtype}]"
+            builder.fail(
+                "type",
+                f"{name}(): {spec.name!r} is {wanted}, got {describe(value)}",
+                node,
+                f"declare the parameter as pl.Array[{value.extent}, pl.{value.dtype}]",
+            )
+        return value
+    if value in (TASK_ID, NONE) and (spec.dtype is TASK_ID_TYPE or spec.kind == "any"):
+        return TASK_ID
     if spec.kind == "scalar" or (spec.kind == "any" and is_scalar(value)):
         if not is_scalar(value):
             builder.fail(

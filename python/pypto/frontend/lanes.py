@@ -14,9 +14,10 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from pypto.frontend import validity
 from pypto.frontend.assigned import LANES, assigned_names, lane_name
 from pypto.frontend.builder import Builder, usable
-from pypto.frontend.rules import pieces, validity
+from pypto.frontend.rules import pieces
 from pypto.frontend.rules.base import tile_value
 from pypto.frontend.values import PyValue, Value, describe
 from pypto.ir.exprs import Const, index

@@ -35,7 +35,7 @@ def read_for(reader: Reader, node: ast.For) -> None:
             "write what follows the loop after it",
         )
     call = node.iter
-    kind = _kind(reader, call)
+    kind = kind_of(reader, call)
     if kind is None or not isinstance(call, ast.Call):
         spelled = ast.unparse(call.func if isinstance(call, ast.Call) else call)
         hint = (
@@ -65,7 +65,8 @@ def read_for(reader: Reader, node: ast.For) -> None:
         )
 
 
-def _kind(reader: Reader, call: ast.expr) -> str | None:
+def kind_of(reader: Reader, call: ast.expr) -> str | None:
+    """Which iterator of the language a loop runs over; `None` for anything else."""
     if not isinstance(call, ast.Call):
         return None
     callee = reader.expressions.value(call.func)
@@ -73,7 +74,8 @@ def _kind(reader: Reader, call: ast.expr) -> str | None:
     return mark if isinstance(mark, str) else None
 
 
-def _bounds(reader: Reader, call: ast.Call, kind: str) -> tuple[Expr, Expr, Expr]:
+def bounds(reader: Reader, call: ast.Call, kind: str) -> tuple[Expr, Expr, Expr]:
+    """Start, stop and step of a counted loop."""
     builder = reader.builder
     if not 1 <= len(call.args) <= 3:
         builder.fail(
@@ -99,7 +101,7 @@ def _bounds(reader: Reader, call: ast.Call, kind: str) -> tuple[Expr, Expr, Expr
 
 def _counted(reader: Reader, node: ast.For, call: ast.Call, kind: str) -> None:
     builder, regions = reader.builder, reader.regions
-    start, stop, step = _bounds(reader, call, kind)
+    start, stop, step = bounds(reader, call, kind)
     initial = next((keyword.value for keyword in call.keywords if keyword.arg == "init_values"), None)
     for keyword in call.keywords:
         if keyword.arg not in ("init_values", "attrs", "stage", "pipeline_stages"):
@@ -228,12 +230,12 @@ def _targets(reader: Reader, node: ast.For, carries: bool) -> tuple[ast.Name, li
 
 def _unrolled(reader: Reader, node: ast.For, call: ast.Call) -> None:
     builder = reader.builder
-    bounds = _bounds(reader, call, "unroll")
+    limits = bounds(reader, call, "unroll")
     if not isinstance(node.target, ast.Name):
         builder.fail("syntax", "this is no loop target", node.target, "write for i in pl.unroll(n):")
-    if not all(isinstance(bound, Const) for bound in bounds):
+    if not all(isinstance(bound, Const) for bound in limits):
         builder.fail("value", "the bounds of pl.unroll must be constants", call, "loop with pl.range")
-    start, stop, step = (int(bound.value) for bound in bounds if isinstance(bound, Const))
+    start, stop, step = (int(bound.value) for bound in limits if isinstance(bound, Const))
     rounds = range(start, stop, step)
     if len(rounds) > MAX_UNROLL:
         builder.fail(
@@ -315,6 +317,6 @@ def _while_carried(reader: Reader, node: ast.For, call: ast.Call) -> None:
 
 def _stated_condition(reader: Reader, stmt: ast.stmt) -> ast.expr | None:
     call = stmt.value if isinstance(stmt, ast.Expr) else None
-    if isinstance(call, ast.Call) and _kind(reader, call) == "cond" and len(call.args) == 1 and not call.keywords:
+    if isinstance(call, ast.Call) and kind_of(reader, call) == "cond" and len(call.args) == 1 and not call.keywords:
         return call.args[0]
     return None

@@ -1,4 +1,7 @@
-"""What names outside the kernel mean: closure cells, then globals, then builtins, read when the kernel needs them."""
+"""What names outside the kernel mean: closure cells, then globals, then builtins, read when the kernel needs them.
+
+Annotations also see the names of the enclosing function that have no cell, as they were at the decoration.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from enum import Enum
 from types import CellType, ModuleType
 from typing import Any, Final
 
+from pypto.language import enclosing
 from pypto.language.dtypes import DataType
 
 MISSING = object()
@@ -91,12 +95,13 @@ def _equal(a: Any, b: Any) -> bool:
 class Namespace:
     """The outside names of one function. Reads are lazy: a cell or global may be filled or rebound after decoration."""
 
-    __slots__ = ("captures", "cells", "fn", "globals")
+    __slots__ = ("captures", "cells", "enclosing", "fn", "globals")
 
     def __init__(self, fn: Callable[..., Any], captures: Captures) -> None:
         self.fn = fn
         self.captures = captures
         self.globals: dict[str, Any] = fn.__globals__
+        self.enclosing: dict[str, Any] = getattr(fn, enclosing.ATTRIBUTE, {})
         closure = fn.__closure__ or ()
         self.cells = dict(zip(fn.__code__.co_freevars, closure, strict=True))
 
@@ -105,6 +110,8 @@ class Namespace:
         cell = self.cells.get(name)
         if cell is not None:
             return _content(cell)
+        if name in self.enclosing:
+            return self.enclosing[name]
         value = self.globals.get(name, MISSING)
         return vars(builtins).get(name, MISSING) if value is MISSING else value
 
@@ -113,6 +120,6 @@ class Namespace:
         cell = self.cells.get(name)
         if cell is not None:
             self.captures.note_cell(cell)
-        else:
+        elif name not in self.enclosing:
             self.captures.note_global(self.globals, name)
         return self.peek(name)

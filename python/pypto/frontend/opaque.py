@@ -17,7 +17,9 @@ from pypto.language.program import FunctionDecl, InlineFunction
 _FUNCTIONS: Final = (Function, JITFunction, FunctionDecl, InlineFunction)
 _SCOPES: Final = frozenset({"at", "spmd", "cluster", "submit", "spmd_submit", "scope", "manual_scope"})
 
-_EITHER: Final = frozenset({"create_tensor", "create", "slice", "read", "write", "reshape", "transpose", "view", "dim"})
+_EITHER: Final = frozenset(
+    {"create_tensor", "create", "slice", "read", "write", "reshape", "transpose", "view", "dim", "reinterpret_view"}
+)
 """What orchestration code may do too."""
 
 _KNOWN: WeakKeyDictionary[Callable[..., Any], bool] = WeakKeyDictionary()

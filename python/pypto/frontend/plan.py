@@ -84,7 +84,7 @@ def _make(function: JITFunction) -> Plan:
         )
     captures = Captures()
     namespace = Namespace(function.fn, captures)
-    specs = specs_of(source, namespace, skip_self=False)
+    specs = specs_of(source, namespace, skip_self=False, jit=True)
     axes = _axes(source, namespace, specs, {function: {}})
     values = list(function.fn.__defaults__ or ())
     defaults = [ABSENT] * (len(specs) - len(values)) + values
@@ -110,7 +110,7 @@ def _axes(
             continue
         inner_source = read(callee.fn)
         inner = Namespace(callee.fn, namespace.captures)
-        inner_specs = specs_of(inner_source, inner, skip_self=False)
+        inner_specs = specs_of(inner_source, inner, skip_self=False, jit=True)
         if callee not in known:
             known[callee] = {}
             known[callee] = _axes(inner_source, inner, inner_specs, known)

@@ -11,15 +11,18 @@ from pypto.frontend.functions import build
 from pypto.frontend.invoke import is_launchable
 from pypto.frontend.library import Library
 from pypto.frontend.namespace import Namespace
-from pypto.frontend.signature import dynamic_axes, resolve, specs_of
+from pypto.frontend.signature import Argument, dynamic_axes, resolve, specs_of
 from pypto.frontend.source import Source, read
+from pypto.frontend.tasks import array_parameter
+from pypto.frontend.values import TASK_ID, ArrayValue
 from pypto.ir.diagnostics import Diagnostic, error_for
-from pypto.ir.exprs import Expr, ScalarVar
+from pypto.ir.exprs import ScalarVar
 from pypto.ir.nodes import Function, Program, Var
 from pypto.ir.passes import wrap_kernel_entry
 from pypto.ir.types import TensorType
 from pypto.language.annotations import DynVar
 from pypto.language.dtypes import FP32
+from pypto.language.dtypes import TASK_ID as TASK_ID_TYPE
 from pypto.language.enums import FunctionType, Level
 from pypto.language.program import FunctionDecl, InlineFunction
 
@@ -86,7 +89,7 @@ def _build_decl(library: Library, decl: FunctionDecl, methods: dict[str, Any] | 
     if isinstance(level, Level) and level >= Level.HOST:
         return _host_function(library, decl, source, level)
     namespace = Namespace(decl.fn, library.captures)
-    specs = specs_of(source, namespace, skip_self=methods is not None)
+    specs = specs_of(source, namespace, skip_self=methods is not None, jit=False)
     arguments = annotated_arguments(source, specs)
     kind = decl.type
     if not kind.is_kernel:
@@ -108,15 +111,16 @@ def _host_function(library: Library, decl: FunctionDecl, source: Source, level: 
     return function
 
 
-def annotated_arguments(source: Source, specs: list[ParamSpec]) -> list[Var | Expr]:
+def annotated_arguments(source: Source, specs: list[ParamSpec]) -> list[Argument]:
     """Stand-ins for arguments, from annotations alone. Raises where an annotation leaves something open."""
     problems: list[Diagnostic] = []
-    arguments: list[Var | Expr] = []
+    arguments: list[Argument] = []
     for spec in specs:
-        if spec.kind == "array":
-            hint = "make it in the body: pl.array.create(n, dtype)"
-            text = f"parameter {spec.name!r} is a pl.Array: only inline functions take arrays"
-            problems.append(Diagnostic("type", text, source.loc(spec.node), hint))
+        if spec.kind == "array" and spec.shape is not None and spec.dtype is not None:
+            memory = array_parameter(spec.name, spec.shape[0], spec.dtype, source.loc(spec.node))
+            arguments.append(ArrayValue(spec.shape[0], spec.dtype, memory))
+        elif spec.kind == "scalar" and spec.dtype is TASK_ID_TYPE:
+            arguments.append(TASK_ID)
         elif spec.kind == "scalar":
             arguments.append(ScalarVar(spec.name, spec.dtype or FP32))
         elif spec.shape is not None and spec.dtype is not None:

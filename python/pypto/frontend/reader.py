@@ -26,7 +26,7 @@ class Reader:
         self.expressions = Expressions(self)
         self.calls = Calls(self)
         self.regions = Regions(self)
-        self.statements = Statements(self)
+        self.statements: Statements = Statements(self)
 
     @property
     def assigned_somewhere(self) -> list[str]:

@@ -18,6 +18,7 @@ from pypto.frontend import views
 from pypto.frontend.assigned import assigned_names
 from pypto.frontend.builder import Builder, Refused
 from pypto.frontend.moves import Move, alias, move_all
+from pypto.frontend.rounds import Rounds
 from pypto.frontend.values import (
     NONE,
     POISON,
@@ -45,43 +46,84 @@ class Needs:
 
     `wide`: the validity of a tile changes, so that it is carried too. `loaded`: the name starts as device memory and
     becomes an on-chip value. `late`: the name is read on a path that only later rounds take, and gets its first value
-    inside the loop (`if k == 0: acc = ... else: acc = f(acc)`); the value is a sample of its type.
+    inside the loop (`if k == 0: acc = ... else: acc = f(acc)`); the value is a sample of its type. `anew`: the name has
+    a value that a finished block left, and means something else here (branches have this need too).
     """
 
     wide: set[str] = field(default_factory=set)
     loaded: set[str] = field(default_factory=set)
     late: dict[str, Value] = field(default_factory=dict)
+    anew: set[str] = field(default_factory=set)
 
     def __bool__(self) -> bool:
-        return bool(self.wide or self.loaded or self.late)
+        return bool(self.wide or self.loaded or self.late or self.anew)
 
     def __or__(self, other: Needs) -> Needs:
-        return Needs(self.wide | other.wide, self.loaded | other.loaded, self.late | other.late)
+        return Needs(self.wide | other.wide, self.loaded | other.loaded, self.late | other.late, self.anew | other.anew)
 
 
 class _ReadAgain(Exception):
-    def __init__(self, loop: LoopState, needs: Needs) -> None:
-        self.loop = loop
+    def __init__(self, region: Region, needs: Needs) -> None:
+        self.region = region
         self.needs = needs
 
 
+@dataclass(slots=True, kw_only=True)
+class Region:
+    """A branch or a loop being read.
+
+    `left` are the names whose values before it come from finished blocks. `yields` says that `pl.yield_` has a meaning,
+    `yielded` what it gave.
+    """
+
+    left: frozenset[str]
+    yields: bool = True
+    yielded: tuple[Value, ...] | None = None
+
+
+class _Start:
+    """Where a branch or a loop begins, to read it again from there."""
+
+    def __init__(self, reader: Reader) -> None:
+        builder = reader.builder
+        self.reader = reader
+        self.names = dict(builder.frame.names)
+        self.where = dict(builder.frame.where)
+        self.mark, self.mistakes = len(builder.block), len(builder.diagnostics)
+        self.refused = reader.library.refused
+
+    def left(self) -> frozenset[str]:
+        """Names whose values come from blocks that are finished."""
+        is_open = self.reader.builder.is_open
+        return frozenset(name for name in self.names if name in self.where and not is_open(self.where[name]))
+
+    def again(self, needs: Needs) -> None:
+        """Goes back. Names that mean something else in the region have no value there."""
+        builder = self.reader.builder
+        for name in needs.anew:
+            self.names.pop(name, None)
+        del builder.block[self.mark :]
+        del builder.diagnostics[self.mistakes :]
+        self.reader.library.refused = self.refused
+        builder.frame.where = dict(self.where)
+        builder.restore(self.names)
+
+
 @dataclass(slots=True)
-class LoopState:
-    """A loop being read.
+class LoopState(Region):
+    """A loop being read; it yields if it has `init_values`.
 
     `level` is where it stands, a kernel or orchestration code. `homes` are the places of the names that it carries;
-    `entries` what those that are tensors held before, `moved` which of them a round changes. `yields` says that it has
-    `init_values`, `yielded` what `pl.yield_` gave. `assigned` are the names that the body assigns, `depth` how many
-    branches and loops are around it; `wanted` are names that it reads before the text assigns them.
+    `entries` what those that are tensors held before, `moved` which of them a round changes. `assigned` are the names
+    that the body assigns, `depth` how many branches and loops are around it; `wanted` are names that it reads before
+    the text assigns them.
     """
 
     node: ast.stmt
     level: str
-    yields: bool = False
     homes: dict[str, Var | ScalarVar] = field(default_factory=dict)
     entries: dict[str, Var] = field(default_factory=dict)
     moved: set[str] = field(default_factory=set)
-    yielded: tuple[Value, ...] | None = None
     assigned: frozenset[str] = frozenset()
     depth: int = 0
     wanted: dict[str, ast.Name] = field(default_factory=dict)
@@ -109,20 +151,18 @@ class Regions:
         self.reader = reader
         self.builder: Builder = reader.builder
         self.loops: list[LoopState] = []
-        self.carriers: list[LoopState | None] = []
+        self.carriers: list[Region] = []
 
     @contextmanager
-    def _inside(self, homes: dict[str, Var | ScalarVar], carrier: LoopState | None) -> Iterator[None]:
+    def _inside(self, homes: dict[str, Var | ScalarVar], carrier: Region) -> Iterator[None]:
         outer, self.builder.homes = self.builder.homes, homes
         self.carriers.append(carrier)
         self.builder.frame.conditional += 1
-        self.builder.depth += 1
         frame = self.builder.frame
         try:
             yield
         finally:
             frame.conditional -= 1
-            self.builder.depth -= 1
             self.carriers.pop()
             self.builder.homes = outer
 
@@ -134,8 +174,24 @@ class Regions:
 
     # Branches.
 
+    def start_anew(self, name: str) -> None:
+        """A name gets a value of another type where paths meet: fine if a finished block left the one before."""
+        if name in self.carriers[-1].left:
+            raise _ReadAgain(self.carriers[-1], Needs(anew={name}))
+
     def branch(self, node: ast.If) -> tuple[list[Stmt], list[Stmt]]:
         """Reads both arms and merges the names that they assign."""
+        start = _Start(self.reader)
+        while True:
+            region = Region(left=start.left())
+            try:
+                return self._branch(node, region)
+            except _ReadAgain as again:
+                if again.region is not region:
+                    raise
+                start.again(again.needs)
+
+    def _branch(self, node: ast.If, region: Region) -> tuple[list[Stmt], list[Stmt]]:
         builder = self.builder
         names = assigned_names([*node.body, *node.orelse])
         before = dict(builder.frame.names)
@@ -148,25 +204,31 @@ class Regions:
                 tile.mutable = True
             elif isinstance(held, ScalarVar) and held.mutable:
                 homes[name] = held
-        then = self._arm(node.body, names, homes)
+        then = self._arm(node.body, names, homes, region)
         for name, value in then.values.items():  # the other arm assigns what this one introduced
             tile = self._sole_tile(value)
             if name not in before and tile is not None:
                 homes[name] = tile
         builder.restore(before)
-        orelse = self._arm(node.orelse, names, homes)
+        orelse = self._arm(node.orelse, names, homes, region)
         builder.restore(before)
-        self._merge(node, names, then, orelse, homes)
+        self._merge(node, names, then, orelse, homes, region)
         return then.block, orelse.block
 
-    def _arm(self, body: list[ast.stmt], names: list[str], homes: dict[str, Var | ScalarVar]) -> _Arm:
+    def _arm(self, body: list[ast.stmt], names: list[str], homes: dict[str, Var | ScalarVar], region: Region) -> _Arm:
         builder = self.builder
-        with self._inside(dict(homes), None), builder.into([]) as block:
+        with self._inside(dict(homes), region), builder.into([]) as block:
             self.reader.statements.read(body)
         return _Arm(block, {name: builder.frame.names.get(name) for name in names})
 
     def _merge(
-        self, node: ast.If, names: list[str], then: _Arm, orelse: _Arm, homes: dict[str, Var | ScalarVar]
+        self,
+        node: ast.If,
+        names: list[str],
+        then: _Arm,
+        orelse: _Arm,
+        homes: dict[str, Var | ScalarVar],
+        region: Region,
     ) -> None:
         builder = self.builder
         if then.leaves or orelse.leaves:
@@ -184,6 +246,8 @@ class Regions:
                         self._may_be_skipped(name, node)
                 continue
             left, right = self._on_chip(node, then, left, right), self._on_chip(node, orelse, right, left)
+            if name in region.left and not same_type(left, right):
+                raise _ReadAgain(region, Needs(anew={name}))
             try:
                 home = self._meet(node, name, left, right, homes.get(name))
             except Refused:
@@ -202,9 +266,9 @@ class Regions:
         return None if value is not None and value is unsure else value
 
     def _may_be_skipped(self, name: str, node: ast.stmt) -> None:
-        """Device memory must be known wherever it is used; other values are merely undefined when they are missing."""
+        """Device memory and scalars must be known wherever they are used; a tile that nothing wrote is undefined."""
         value = self.builder.frame.names.get(name)
-        if isinstance(value, Var) and value.is_tensor:
+        if is_scalar(value) or (isinstance(value, Var) and value.is_tensor):
             self.builder.frame.unsure[name] = value, self.builder.loc(node)
 
     def _on_chip(self, node: ast.If, arm: _Arm, value: Value, other: Value) -> Value:
@@ -222,17 +286,13 @@ class Regions:
             if isinstance(side, Poison):
                 return side
         if not same_type(left, right):
-            self.builder.fail(
-                "type",
-                f"{name!r} is {describe(left)} on one path and {describe(right)} on the other",
-                node,
-                "a name keeps its type; use two names",
-            )
+            return Ambiguous(f"{name!r} is {describe(left)} on one path and {describe(right)} on the other")
         if is_scalar(left) and is_scalar(right):
             return ScalarVar(name, left.dtype if left.dtype.bits >= right.dtype.bits else right.dtype, mutable=True)
         if not isinstance(left, Var) or not isinstance(right, Var):
             if left in (NONE, TASK_ID) and right in (NONE, TASK_ID):
-                return TASK_ID
+                kept = left if isinstance(left, PyValue) and left.ids is not None else right
+                return PyValue(TASK_ID.obj, kept.ids if isinstance(kept, PyValue) else None)
             return Ambiguous(f"{name!r} is {describe(left)} on one path and {describe(right)} on the other")
         if isinstance(left.type, TensorType):
             return Var(name, left.type, self.builder.loc(node), mutable=True)
@@ -260,16 +320,16 @@ class Regions:
         builder = self.builder
         assigned = assigned_names(node.body)
         self._share_with_lanes(assigned)
-        before = dict(builder.frame.names)
-        names = [
-            name
-            for name in dict.fromkeys([*assigned, *(carried or ())])
-            if self._sure(name, before.get(name)) is not None
-        ]
-        mark, mistakes, needs = len(builder.block), len(builder.diagnostics), Needs()
-        refused = self.reader.library.refused
+        start, needs = _Start(self.reader), Needs()
+        before = start.names
         while True:
-            state = LoopState(node, builder.level, yields=bool(carried), assigned=frozenset(assigned))
+            names = [
+                name
+                for name in dict.fromkeys([*assigned, *(carried or ())])
+                if self._sure(name, before.get(name)) is not None
+            ]
+            left = start.left().difference(carried or ())
+            state = LoopState(node, builder.level, left=left, yields=bool(carried), assigned=frozenset(assigned))
             self._enter(state, [*names, *needs.late], needs)
             state.depth = builder.frame.conditional + 1
             block: list[Stmt] = []
@@ -282,20 +342,19 @@ class Regions:
                         self.sync(state, node, rebind=True)
                 break
             except _ReadAgain as again:
-                if again.loop is not state:
+                if again.region is not state:
                     raise
                 needs = needs | again.needs
-                del builder.block[mark:]
-                del builder.diagnostics[mistakes:]
-                self.reader.library.refused = refused
-                builder.restore(before)
+                start.again(needs)
             finally:
                 self.loops.pop()
         self._leave(state)
-        if not runs or _leaves_early(block):
-            for name in assigned:
-                if name not in before:
-                    self._may_be_skipped(name, node)
+        for name in assigned:
+            if name in before:
+                continue
+            late = name in needs.late and is_scalar(needs.late[name])
+            if self._rounds_of(node, name).after is not True if late else not runs or _leaves_early(block):
+                self._may_be_skipped(name, node)
         return state, block
 
     def _share_with_lanes(self, assigned: list[str]) -> None:
@@ -321,13 +380,31 @@ class Regions:
         builder, found = self.builder, Needs()
         for name, node in state.wanted.items():
             sample = builder.frame.seen.get(name)
-            if name not in needs.late and (is_scalar(sample) or (isinstance(sample, Var) and not sample.is_tensor)):
+            # A tile that nothing wrote is undefined; a scalar would be a number that nobody gave it.
+            missed = self._rounds_of(state.node, name).missed if is_scalar(sample) else []
+            tile = isinstance(sample, Var) and not sample.is_tensor
+            if sample is not None and name not in needs.late and not missed and (is_scalar(sample) or tile):
                 found.late[name] = sample
             else:
                 hint = "give it a value before the loop"
-                builder.report("value", f"{name!r} has no value here in the first round of the loop", node, hint)
+                place = missed[0] if missed else node
+                builder.report("value", f"{name!r} has no value here in the first round of the loop", place, hint)
         if found:
             raise _ReadAgain(state, found)
+
+    def _rounds_of(self, node: ast.stmt, name: str) -> Rounds:
+        rounds = Rounds(name, self._number)
+        assert isinstance(node, (ast.For, ast.While)), "a loop"
+        rounds.after = rounds.loop(node, False)
+        return rounds
+
+    def _number(self, node: ast.expr) -> int | None:
+        """An integer that is known while the kernel is read."""
+        value: object = getattr(node, "value", None) if isinstance(node, ast.Constant) else None
+        if isinstance(node, ast.Name):
+            held = self.builder.frame.names.get(node.id)
+            value = held.value if isinstance(held, Const) else self.builder.frame.namespace.peek(node.id)
+        return value if isinstance(value, int) else None
 
     def _declare(self, name: str, sample: Value, node: ast.AST) -> Var | ScalarVar:
         """A home without a value yet."""
@@ -396,6 +473,9 @@ class Regions:
             if value is home or isinstance(value, Poison) or value is state.entries.get(name):
                 continue
             if not same_type(home, value):
+                if name in state.left:
+                    needs.anew.add(name)
+                    continue
                 builder.report(
                     "type",
                     f"{name!r} is {describe(home)} before the loop and {describe(value)} at its end",

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 from pypto.frontend import tasks
 from pypto.frontend.builder import Refused, usable
-from pypto.frontend.values import TASK_ID, PyValue, describe
+from pypto.frontend.values import PyValue, describe, task_id
 from pypto.ir.exprs import Const, Expr, ScalarOp, ScalarVar
-from pypto.ir.nodes import CallStmt, IfStmt, Let, ScopeStmt
+from pypto.ir.nodes import CallStmt, IfStmt, Let, Order, ScopeStmt, TaskRef, TaskVar
 from pypto.language.dtypes import INDEX
-from pypto.language.enums import Level
+from pypto.language.enums import Level, ScopeMode
 from pypto.language.scopes import spmd as pl_spmd
 from pypto.language.stubs import MARK
 
@@ -42,22 +42,38 @@ def read_with(reader: Reader, node: ast.With) -> None:
             "write with pl.at(level=pl.Level.CORE_GROUP):",
         )
     _check_keywords(reader, call, callee.obj, kind)
-    tasks.read_deps(reader, call)
+    out = TaskRef(TaskVar(builder.unique("task")))
+    deps = tasks.read_deps(reader, call)
+    order = Order(out, deps, builder.manual, tasks.read_no_dep_args(reader, call))
     if kind in _HINTS:
-        reader.statements.read(node.body)
+        outer, builder.manual = builder.manual, _is_manual(reader, call, kind, builder.manual)
+        try:
+            reader.statements.read(node.body)
+        finally:
+            builder.manual = outer
     elif kind == "at":
         _check_level(reader, call)
-        _kernel_scope(reader, node, call, None, lambda: reader.statements.read(node.body))
+        _kernel_scope(reader, node, call, None, lambda: reader.statements.read(node.body), order)
     elif kind == "spmd":
         if item.optional_vars is None and any(keyword.arg == "deps" for keyword in call.keywords):
             hint = "write with pl.spmd(n, deps=[...]) as tid:"
             builder.fail("syntax", "pl.spmd with deps= names its task", call, hint)
-        _spmd(reader, node, call)
+        _spmd(reader, node, call, order)
     else:
         hint = "write with pl.at(level=pl.Level.CORE_GROUP):"
         builder.fail("syntax", f"pl.{kind} opens no scope", call, hint)
     if item.optional_vars is not None:
-        reader.statements.assign(item.optional_vars, TASK_ID, node)
+        reader.statements.assign(item.optional_vars, task_id(out), node)
+
+
+def _is_manual(reader: Reader, call: ast.Call, kind: str, outer: bool) -> bool:
+    """Whether tasks in a scope wait only for what they declare."""
+    if kind != "scope":
+        return outer or kind == "manual_scope"
+    named = (keyword.value for keyword in call.keywords if keyword.arg == "mode")
+    argument = call.args[0] if call.args else next(named, None)
+    mode = None if argument is None else reader.expressions.value(argument)
+    return isinstance(mode, PyValue) and mode.obj is ScopeMode.MANUAL
 
 
 def _check_keywords(reader: Reader, call: ast.Call, construct: Callable[..., object], kind: str) -> None:
@@ -108,7 +124,7 @@ def _text(reader: Reader, node: ast.expr) -> str:
 
 
 def _kernel_scope(
-    reader: Reader, node: ast.stmt, call: ast.Call, blocks: Expr | None, read: Callable[[], None]
+    reader: Reader, node: ast.stmt, call: ast.Call, blocks: Expr | None, read: Callable[[], None], order: Order
 ) -> None:
     builder = reader.builder
     if builder.level == "kernel":
@@ -119,14 +135,17 @@ def _kernel_scope(
             "remove the scope",
         )
     condition = tasks.read_predicate(reader, call)
-    outer, builder.depth, builder.level = builder.depth, 0, "kernel"
+    builder.level = "kernel"
     try:
         with builder.into([]) as body:
             read()
     finally:
-        builder.depth, builder.level = outer, "orchestration"
-    scope = ScopeStmt(_name(reader, call, node), blocks, body, builder.loc(node))
-    builder.emit(scope if condition is None else IfStmt(condition, [scope], [], builder.loc(node)))
+        builder.level = "orchestration"
+    scope = ScopeStmt(_name(reader, call, node), blocks, body, builder.loc(node), order)
+    if condition is None:
+        builder.emit(scope)
+    else:
+        builder.emit(IfStmt(condition, [scope], tasks.not_run([scope]), builder.loc(node)))
 
 
 def read_spmd_loop(reader: Reader, node: ast.For, call: ast.Call) -> None:
@@ -146,10 +165,12 @@ def read_spmd_loop(reader: Reader, node: ast.For, call: ast.Call) -> None:
         builder.bind(name, variable)
         reader.statements.read(node.body)
 
-    _kernel_scope(reader, node, call, tasks.read_blocks(reader, call, call.args, "pl.spmd"), read)
+    _kernel_scope(
+        reader, node, call, tasks.read_blocks(reader, call, call.args, "pl.spmd"), read, Order(manual=builder.manual)
+    )
 
 
-def _spmd(reader: Reader, node: ast.With, call: ast.Call) -> None:
+def _spmd(reader: Reader, node: ast.With, call: ast.Call, order: Order) -> None:
     """`with pl.spmd(n):` dispatches the one kernel called in its body, or is a kernel itself."""
     builder = reader.builder
     blocks = tasks.read_blocks(reader, call, call.args, "pl.spmd")
@@ -169,7 +190,7 @@ def _spmd(reader: Reader, node: ast.With, call: ast.Call) -> None:
                 call,
                 "open one pl.spmd per kernel",
             )
-        launches[0].blocks = blocks
+        launches[0].blocks, launches[0].order = blocks, order
         builder.block.extend(tasks.predicated(builder, body, condition, node))
         return
     if not asks:
@@ -179,4 +200,4 @@ def _spmd(reader: Reader, node: ast.With, call: ast.Call) -> None:
             call,
             "write for i in pl.spmd(n):, or read pl.get_block_idx(); one block is pl.at(level=pl.Level.CORE_GROUP)",
         )
-    _kernel_scope(reader, node, call, blocks, lambda: reader.statements.read(node.body))
+    _kernel_scope(reader, node, call, blocks, lambda: reader.statements.read(node.body), order)

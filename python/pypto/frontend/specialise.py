@@ -14,12 +14,13 @@ from pypto.frontend.namespace import Captures, Namespace
 from pypto.frontend.plan import ABSENT, Plan, plan_of
 from pypto.frontend.programs import raise_mistakes
 from pypto.frontend.signature import resolve
+from pypto.ir.diagnostics import Diagnostic, error_for
 from pypto.ir.exprs import Const, Expr, ScalarVar, cast, literal
 from pypto.ir.nodes import Program, Var
 from pypto.ir.passes import wrap_kernel_entry
 from pypto.ir.types import TensorType
 from pypto.language.annotations import RUNTIME, DynVar
-from pypto.language.dtypes import BOOL, FP32, INDEX, DataType
+from pypto.language.dtypes import BOOL, FP32, INDEX, TASK_ID, DataType
 from pypto.language.enums import FunctionType
 from pypto.language.jit import JITFunction
 
@@ -75,6 +76,7 @@ def _compile(function: JITFunction, plan: Plan, given: list[Any], key: Any, conf
         dump_passes=bool(getattr(config, "dump_passes", False)),
         platform=getattr(config, "platform", None),
         strict_memory=bool(getattr(config, "strict_memory", False)),
+        profiling=bool(getattr(config, "compile_profiling", False)),
     )
     function._cache.setdefault(key, []).append(Entry(captures, compiled))
     return compiled
@@ -83,6 +85,9 @@ def _compile(function: JITFunction, plan: Plan, given: list[Any], key: Any, conf
 def _key(plan: Plan, given: list[Any], config: Any) -> tuple[Any, ...]:
     """Equal for arguments that one program serves: shapes without dynamic extents, dtypes, values of scalars."""
     parts: list[Any] = [] if config is None else [getattr(config, name, None) for name in _CONFIG_FIELDS]
+    context = ir.PassContext.current()
+    if context is not None:
+        parts.append(("context", context.runtime))
     for axes, value in zip(plan.axes_in_order, given, strict=True):
         shape = getattr(value, "shape", None)
         if shape is None:
@@ -110,23 +115,32 @@ def _build(plan: Plan, given: list[Any], captures: Captures) -> Program:
 
 
 def _argument(plan: Plan, spec: ParamSpec, value: Any, baked: dict[str, Const]) -> Var | Expr:
-    where = f"{plan}: parameter {spec.name!r}"
     if spec.kind == "tensor" or (spec.kind == "any" and hasattr(value, "shape")):
-        return _tensor(where, spec, value)
-    if spec.kind == "array":
-        raise TypeError(f"{where} is a pl.Array: only @pl.jit.inline functions take arrays")
+        return _tensor(plan, spec, value)
+    if spec.kind == "array" or spec.dtype is TASK_ID:
+        what = "a task id" if spec.kind == "scalar" else "a pl.Array"
+        hint = "declare a tensor or a number, and make the array in the body: pl.array.create(n, dtype)"
+        raise _wrong(plan, spec, "type", f"is {what}: only functions that others call take one", hint)
     if spec.kind == "any" and value is ABSENT:
-        raise TypeError(f"{where} has no annotation and no argument; write pl.Tensor or pl.Scalar[dtype]")
+        raise _wrong(plan, spec, "type", "has no annotation and no argument", "write pl.Tensor or pl.Scalar[dtype]")
     if value is RUNTIME:
         return ScalarVar(spec.name, spec.dtype or INDEX)
     if not isinstance(value, (int, float)):
         what = "no value" if value is ABSENT else f"a {type(value).__name__}"
-        raise TypeError(f"{where} is a scalar and got {what}; give a number, or pl.RUNTIME to keep it a parameter")
+        hint = "give a number, or pl.RUNTIME to keep it a parameter"
+        raise _wrong(plan, spec, "type", f"is a scalar and got {what}", hint)
     dtype = spec.dtype or (BOOL if isinstance(value, bool) else INDEX if isinstance(value, int) else FP32)
     if isinstance(value, float) and not dtype.is_float:
-        raise TypeError(f"{where} is a {dtype} scalar, got {value!r}")
-    baked[spec.name] = constant = _baked(where, value, dtype)
+        hint = f"pass int({value!r}), or declare pl.Scalar[pl.FP32]"
+        raise _wrong(plan, spec, "type", f"is a {dtype} scalar, got {value!r}", hint)
+    baked[spec.name] = constant = _baked(f"{plan}: parameter {spec.name!r}", value, dtype)
     return constant
+
+
+def _wrong(plan: Plan, spec: ParamSpec, kind: str, message: str, hint: str) -> Exception:
+    """An argument that does not fit, shown where the parameter is declared."""
+    place = plan.source.loc(spec.node)
+    return error_for([Diagnostic(kind, f"{plan}: parameter {spec.name!r} {message}", place, hint)])
 
 
 def _baked(where: str, value: float, dtype: DataType) -> Const:
@@ -140,31 +154,33 @@ def _baked(where: str, value: float, dtype: DataType) -> Const:
     return Const(folded.value, dtype)
 
 
-def _tensor(where: str, spec: ParamSpec, value: Any) -> Var:
+def _tensor(plan: Plan, spec: ParamSpec, value: Any) -> Var:
     shape = getattr(value, "shape", None)
     if shape is None:
         if value is not ABSENT:
-            raise TypeError(f"{where} is a tensor, got {type(value).__name__}")
+            hint = "pass a torch.Tensor, a numpy array or a DeviceTensor, or declare pl.Scalar[dtype]"
+            raise _wrong(plan, spec, "type", f"is a tensor, got {type(value).__name__}", hint)
         if spec.shape is None or spec.dtype is None:
-            raise TypeError(
-                f"{where} is a bare 'pl.Tensor': without an argument its shape and dtype are not known. "
-                f"Pass a sample, or annotate pl.Tensor[[rows, cols], dtype]"
-            )
+            message = "is a bare 'pl.Tensor': without an argument its shape and dtype are not known"
+            raise _wrong(plan, spec, "type", message, "Pass a sample, or annotate pl.Tensor[[rows, cols], dtype]")
         extents = tuple(1 if isinstance(dim, DynVar) else dim for dim in spec.shape)
         return Var(spec.name, TensorType(extents, spec.dtype))
     dtype = DataType.of(value.dtype)
     if dtype is None or not dtype.supported:
-        raise TypeError(f"{where}: dtype {value.dtype} is not supported")
+        hint = "convert it with .to(torch.float32) or another dtype of the language"
+        raise _wrong(plan, spec, "type", f"got dtype {value.dtype}, which is not supported", hint)
     if spec.dtype is not None and spec.dtype is not dtype:
-        raise TypeError(
-            f"{where} is declared {spec.dtype}, got {dtype}; convert it with .to(torch.{spec.dtype.torch_name})"
-        )
+        hint = f"convert it with .to(torch.{spec.dtype.torch_name})"
+        raise _wrong(plan, spec, "type", f"is declared {spec.dtype}, got {dtype}", hint)
     extents = tuple(int(dim) for dim in shape)
     if spec.shape is not None and not _fits(spec.shape, extents):
         declared = ", ".join(dim.name if isinstance(dim, DynVar) else str(dim) for dim in spec.shape)
-        raise ValueError(f"{where} is declared [{declared}], got a tensor of shape {list(extents)}")
+        hint = "pass a tensor of that shape, or declare what differs as pl.dynamic"
+        message = f"is declared [{declared}], got a tensor of shape {list(extents)}"
+        raise _wrong(plan, spec, "value", message, hint)
     if not extents or 0 in extents:
-        raise ValueError(f"{where}: a tensor of shape {list(extents)} has no elements to compute with")
+        hint = "pass at least one element"
+        raise _wrong(plan, spec, "value", f"got a tensor of shape {list(extents)}, which has no elements", hint)
     return Var(spec.name, TensorType(extents, dtype))
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pypto.frontend import boxes, loops, scalars, scopes, views
 from pypto.frontend.annotations import check_local
@@ -54,7 +53,7 @@ class Statements:
                         type(node), (f"`{type(node).__name__}`", "write assignments, branches, loops and scopes")
                     )
                     builder.fail("syntax", f"{what} is not part of the kernel language", node, hint)
-                visit(self, node)
+                getattr(self, visit)(node)
             except Refused:
                 self.reader.library.refused = True
                 for name in assigned_names([node], boxes=False):
@@ -140,15 +139,21 @@ class Statements:
     def _keep_type(self, name: str, value: Value, node: ast.stmt) -> None:
         """Refuses another type for a name that was assigned in this block, or whose value is carried out of it.
 
-        Blocks side by side may use one name for different things: that is common, and never ambiguous.
+        Blocks side by side may use one name for different things: that is common, and never ambiguous. Where the
+        second block is inside a branch or a loop, that is read again without the value that the first one left.
         """
         builder = self.builder
         builder.frame.seen[name] = value
         builder.frame.lanes.discard(name)
         where, builder.frame.where[name] = builder.frame.where.get(name), builder.block
         old = builder.frame.names.get(name)
-        if old is None or (where is not builder.block and name not in builder.homes) or same_type(old, value):
+        if old is None or same_type(old, value):
             return
+        if where is not builder.block:
+            home = builder.homes.get(name)
+            if home is None or same_type(home, value):
+                return
+            self.reader.regions.start_anew(name)
         builder.fail(
             "type",
             f"{name!r} is {describe(old)} and cannot become {describe(value)}",
@@ -252,17 +257,17 @@ class Statements:
         """Nothing."""
 
 
-_VISITORS: Final[dict[type[ast.stmt], Callable[[Statements, Any], None]]] = {
-    ast.Assign: Statements._assign,
-    ast.AnnAssign: Statements._annotated,
-    ast.AugAssign: Statements._augmented,
-    ast.If: Statements._if,
-    ast.For: Statements._for,
-    ast.While: Statements._while,
-    ast.With: Statements._with,
-    ast.Break: Statements._break,
-    ast.Continue: Statements._break,
-    ast.Return: Statements._return,
-    ast.Expr: Statements._expression,
-    ast.Pass: Statements._pass,
+_VISITORS: Final[dict[type[ast.stmt], str]] = {
+    ast.Assign: "_assign",
+    ast.AnnAssign: "_annotated",
+    ast.AugAssign: "_augmented",
+    ast.If: "_if",
+    ast.For: "_for",
+    ast.While: "_while",
+    ast.With: "_with",
+    ast.Break: "_break",
+    ast.Continue: "_break",
+    ast.Return: "_return",
+    ast.Expr: "_expression",
+    ast.Pass: "_pass",
 }

@@ -1,7 +1,8 @@
 """Tasks: submitting kernels, task ids, arrays of them, and the dependencies that they state.
 
-Tasks run with the effect of program order, so a task id orders nothing by itself: every id is the same constant, and
-what `deps=` says is read for mistakes only.
+Tasks run with the effect of program order, so a task id orders nothing by itself, and as values all are equal. What
+`deps=` and manual scopes declare goes beside the launches into the program, for the sanitizers: each name and each
+element of an array has a place for an id, and assigning one is a statement.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from pypto.frontend import invoke, scalars, views
 from pypto.frontend.builder import Builder, usable
-from pypto.frontend.values import NONE, TASK_ID, ArrayValue, PyValue, Value, describe
+from pypto.frontend.values import NONE, TASK_ID, ArrayValue, PyValue, Value, describe, task_id
+from pypto.ir.diagnostics import Loc
 from pypto.ir.exprs import Const, Expr, cast, index
-from pypto.ir.nodes import CallStmt, IfStmt, OpStmt, Stmt
+from pypto.ir.nodes import CallStmt, IfStmt, OpStmt, Order, ScopeStmt, Stmt, TaskRef, TaskStmt, TaskVar, Var
 from pypto.ir.types import TensorType, TileType
 from pypto.language import dtypes
 from pypto.language.dtypes import FP32, DataType
@@ -43,7 +45,8 @@ def submit(reader: Reader, node: ast.Call, name: str) -> Value:
         builder.fail("type", f"{spelled} takes a kernel first (@pl.jit.incore), got {describe(callee)}", place, usage)
     own = {"deps", "predicate", *_HINTS, *(("core_num",) if name == "spmd_submit" else ())}
     passed = [keyword for keyword in node.keywords if keyword.arg not in own]
-    read_deps(reader, node)
+    out = TaskRef(TaskVar(builder.unique("task")))
+    order = Order(out, read_deps(reader, node), builder.manual)
     condition = read_predicate(reader, node)
     blocks: Expr | None = None
     if name == "spmd_submit":
@@ -51,14 +54,14 @@ def submit(reader: Reader, node: ast.Call, name: str) -> Value:
     call = ast.copy_location(ast.Call(node.args[0], node.args[1:], passed), node)
     with builder.into([]) as block:
         result = invoke.call_function(reader, callee.obj, call)
-    if blocks is not None:
-        for stmt in block:
-            if isinstance(stmt, CallStmt):
-                stmt.blocks = blocks
+    for stmt in block:
+        if isinstance(stmt, CallStmt):
+            stmt.blocks = blocks if blocks is not None else stmt.blocks
+            stmt.order = order
     builder.block.extend(predicated(builder, block, condition, node))
     if result == NONE:
-        return TASK_ID
-    return (*result, TASK_ID) if isinstance(result, tuple) else (result, TASK_ID)
+        return task_id(out)
+    return (*result, task_id(out)) if isinstance(result, tuple) else (result, task_id(out))
 
 
 def predicated(builder: Builder, block: list[Stmt], condition: Expr | None, node: ast.AST) -> list[Stmt]:
@@ -67,7 +70,12 @@ def predicated(builder: Builder, block: list[Stmt], condition: Expr | None, node
         return block
     launches = [stmt for stmt in block if isinstance(stmt, CallStmt)]
     rest = [stmt for stmt in block if not isinstance(stmt, CallStmt)]
-    return [*rest, IfStmt(condition, list(launches), [], builder.loc(node))]
+    return [*rest, IfStmt(condition, list(launches), not_run(launches), builder.loc(node))]
+
+
+def not_run(launches: list[CallStmt] | list[ScopeStmt]) -> list[Stmt]:
+    """In place of launches that a predicate prevents: whoever waits for them waits for what they would wait for."""
+    return [TaskStmt("dummy", stmt.order.out, stmt.order.deps, stmt.loc) for stmt in launches if stmt.order.out]
 
 
 def read_predicate(reader: Reader, call: ast.Call) -> Expr | None:
@@ -96,11 +104,25 @@ def read_blocks(reader: Reader, call: ast.Call, positional: list[ast.expr], spel
     return blocks
 
 
-def read_deps(reader: Reader, call: ast.Call) -> None:
+def read_deps(reader: Reader, call: ast.Call) -> tuple[TaskRef, ...]:
     """`deps=[...]` of a scope or a submission."""
-    for keyword in call.keywords:
-        if keyword.arg == "deps":
-            deps(reader, keyword.value)
+    found = (deps(reader, keyword.value) for keyword in call.keywords if keyword.arg == "deps")
+    return tuple(ids for value in found for ids in named(value))
+
+
+def read_no_dep_args(reader: Reader, call: ast.Call) -> tuple[Var, ...]:
+    """`no_dep_args=[...]` of a scope: tensors that it uses."""
+    found = (_listed(reader, keyword.value) for keyword in call.keywords if keyword.arg == "no_dep_args")
+    return tuple(item for value in found for item in _flat(value) if isinstance(item, Var))
+
+
+def named(value: Value) -> tuple[TaskRef, ...]:
+    """Where the ids of a list of dependencies are kept."""
+    if isinstance(value, tuple):
+        return tuple(ids for item in value for ids in named(item))
+    if isinstance(value, ArrayValue):
+        return () if value.ids is None else (TaskRef(value.ids),)
+    return (value.ids,) if isinstance(value, PyValue) and value.ids is not None else ()
 
 
 def deps(reader: Reader, node: ast.expr) -> Value:
@@ -202,7 +224,9 @@ def _items(reader: Reader, node: ast.expr) -> list[Value]:
 def make_array(builder: Builder, extent: int, dtype: DataType, node: ast.AST) -> ArrayValue:
     """A small array. Numbers live in device memory (in a kernel: in a tile), 0 until they are assigned."""
     if dtype is dtypes.TASK_ID:
-        return ArrayValue(extent, dtype, None)
+        ids = TaskVar(builder.unique("tasks"), extent)
+        builder.emit(TaskStmt("assign", TaskRef(ids), (), builder.loc(node)))
+        return ArrayValue(extent, dtype, None, ids)
     elements = dtype.of_elements
     if builder.level == "kernel":
         type = TileType((1, extent), elements, (1, extent))
@@ -211,6 +235,11 @@ def make_array(builder: Builder, extent: int, dtype: DataType, node: ast.AST) ->
         shape = TensorType((extent,), elements)
         var = builder.op("create_tensor", shape, ((index(extent),),), node, {"init_value": 0}, "array")
     return ArrayValue(extent, dtype, var)
+
+
+def array_parameter(name: str, extent: int, dtype: DataType, loc: Loc) -> Var | None:
+    """The memory of an array that a function gets: that of its caller, as for tensors."""
+    return None if dtype is dtypes.TASK_ID else Var(name, TensorType((extent,), dtype.of_elements), loc)
 
 
 def _place(builder: Builder, array: ArrayValue, position: Expr, node: ast.AST) -> tuple[Expr, ...]:
@@ -224,7 +253,8 @@ def element(builder: Builder, array: ArrayValue, position: Expr, node: ast.AST) 
     """`array[position]`."""
     at = _place(builder, array, position, node)
     if array.var is None:
-        return TASK_ID
+        assert array.ids is not None
+        return task_id(TaskRef(array.ids, builder.let(position, node)))
     return views.read_element(builder, array.var, at, node)
 
 
@@ -235,6 +265,9 @@ def set_element(builder: Builder, array: ArrayValue, position: Expr, value: Valu
         if value not in (TASK_ID, NONE):
             hint = "a task id comes from `with pl.at(...) as tid:` or pl.submit(...)"
             builder.fail("type", f"an element of this array is a task id, got {describe(value)}", node, hint)
+        assert array.ids is not None
+        place = TaskRef(array.ids, position)
+        builder.emit(TaskStmt("assign", place, named(value), builder.loc(node)))
         return
     number = scalars.scalar(builder, value, node, "an element of an array")
     dtype = array.var.type.dtype

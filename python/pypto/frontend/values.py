@@ -5,11 +5,11 @@ Scalars are `ir` expressions, tensors and tiles are `ir.Var`s; the classes here 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeGuard
 
 from pypto.ir.exprs import Const, Dim, Expr, ScalarOp, ScalarVar, Symbol
-from pypto.ir.nodes import Var
+from pypto.ir.nodes import TaskRef, TaskVar, Var
 from pypto.ir.types import same_extents
 from pypto.language.annotations import TaskId
 from pypto.language.dtypes import DataType
@@ -17,9 +17,13 @@ from pypto.language.dtypes import DataType
 
 @dataclass(frozen=True, slots=True)
 class PyValue:
-    """A Python object that is no value of the language: a dtype, an enum member, a module, a function, `None`."""
+    """A Python object that is no value of the language: a dtype, an enum member, a module, a function, `None`.
+
+    Of a task id, and of `None` in its place, `ids` says where it is kept. Ids are alike for everything else.
+    """
 
     obj: Any
+    ids: TaskRef | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +55,12 @@ class BoundMethod:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArrayValue:
-    """`pl.array.create(n, dtype)`. Task ids need no memory, so an array of them has no variable."""
+    """`pl.array.create(n, dtype)`. Task ids need no memory, so an array of them has no variable but `ids`."""
 
     extent: int
     dtype: DataType
     var: Var | None
+    ids: TaskVar | None = None
 
 
 class Poison:
@@ -72,7 +77,18 @@ class Ambiguous(Poison):
 POISON = Poison()
 NONE = PyValue(None)
 TASK_ID = PyValue(TaskId())
-"""Every task id: program order already satisfies what it could order."""
+"""Every task id equals this one: program order already satisfies what it could order."""
+
+
+def task_id(ids: TaskRef) -> PyValue:
+    """The task id that is kept there."""
+    return PyValue(TASK_ID.obj, ids)
+
+
+def is_task_id(value: Value | None) -> TypeGuard[PyValue]:
+    """Whether a value is a task id, or `None`, which is the id of no task."""
+    return isinstance(value, PyValue) and value in (NONE, TASK_ID)
+
 
 SCALARS = (Const, Symbol, ScalarVar, ScalarOp)
 

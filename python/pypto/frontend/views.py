@@ -10,12 +10,12 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pypto.frontend import scalars, windows
+from pypto.frontend import scalars, validity, windows
 from pypto.frontend.builder import Builder, usable
 from pypto.frontend.values import Value, Window, describe
 from pypto.ir.exprs import Const, Dim, Expr, ScalarVar, binary, difference, index, of_dim, same
 from pypto.ir.nodes import OpStmt, Var
-from pypto.ir.types import TensorType, TileType, region
+from pypto.ir.types import TensorType, TileType
 from pypto.language.dtypes import INDEX
 
 if TYPE_CHECKING:
@@ -139,7 +139,9 @@ def read_element(builder: Builder, owner: Var, offsets: tuple[Expr, ...], node: 
 
 
 def check_box(builder: Builder, owner: Var, offsets: tuple[Expr, ...], valid: tuple[Dim, ...], node: ast.AST) -> None:
-    """Refuses a box whose valid part certainly reaches past a static extent."""
+    """Refuses a box whose valid part certainly reaches past a static extent. Of an empty one nothing is touched."""
+    if 0 in valid:
+        return
     for axis, (offset, extent, dim) in enumerate(zip(offsets, valid, owner.type.shape, strict=True)):
         if (
             isinstance(offset, Const)
@@ -167,7 +169,7 @@ def view_of(builder: Builder, window: Window, node: ast.AST) -> Var:
         and all(same(a, b) for a, b in zip(window.valid, base.type.valid, strict=True))
     ):
         return base
-    valid = tuple(window.valid[axis] for axis in window.keep)
+    valid = validity.kept(builder, window.valid, window.keep, node)
     type = TensorType(window.shape, base.type.dtype, partial=None if valid == window.shape else valid)
     return builder.op("slice", type, (base, window.offsets, window.extents), node, {"keep": window.keep}, base.name)
 
@@ -183,17 +185,10 @@ def load_window(builder: Builder, window: Window, node: ast.AST, transposed: boo
                 node,
                 "slice a constant number, x[i : i + 16], or say what is valid: pl.slice(x, [16], [i], valid_shape=[n])",
             )
-    valid = tuple(window.valid[axis] for axis in window.keep)
+    valid = validity.kept(builder, window.valid, window.keep, node)
     if transposed:
         shape, valid = shape[::-1], valid[::-1]
     type = TileType(shape, window.base.type.dtype, valid, tensor_level=True)  # type: ignore[arg-type]  # checked above
-    if region(type.shape, type.valid) is None:
-        builder.fail(
-            "unsupported",
-            f"of {list(shape)} only the outermost axis and the last one may be partly valid",
-            node,
-            "load the planes one by one",
-        )
     attrs = {"box": window.extents, "keep": window.keep, "transposed": transposed}
     return builder.op("load", type, (window.base, window.offsets, window.valid), node, attrs, window.base.name)
 

@@ -14,10 +14,12 @@ from pypto.ir.diagnostics import (
     KernelTypeError,
     KernelValueError,
     Loc,
+    OnChipMemoryWarning,
     PartialCodegenError,
 )
 from pypto.ir.nodes import Function, Program
 from pypto.ir.param_info import ParamDirection, ParamInfo
+from pypto.ir.pass_context import PassContext
 from pypto.ir.pass_manager import (
     DiagnosticCheck,
     DiagnosticCheckSet,
@@ -58,10 +60,12 @@ __all__ = [
     "KernelValueError",
     "Loc",
     "MemoryPlanner",
+    "OnChipMemoryWarning",
     "OptimizationStrategy",
     "ParamDirection",
     "ParamInfo",
     "PartialCodegenError",
+    "PassContext",
     "PassDumpLevel",
     "Program",
     "RuntimeKind",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pypto import failures
+from pypto.ir.platforms import PLATFORMS
 from pypto.language import dtypes
 
 SIDECAR: Final = "compiled_meta.json"
@@ -58,9 +59,17 @@ def read_sidecar(directory: Path) -> dict[str, Any]:
         raise _malformed(path, f"is not JSON ({error})") from None
     if not isinstance(meta, dict) or meta.get("schema") != SCHEMA:
         raise _malformed(path, f"has another schema than {SCHEMA}")
-    for name, kind in (("params", list), ("num_return_types", int), ("platform", str), ("backend_type", str)):
-        if not isinstance(meta.get(name), kind):
-            raise _malformed(path, f"has no proper {name!r}")
+    if not isinstance(meta.get("params"), list):
+        raise _malformed(path, "has no proper 'params'")
+    if type(meta.get("num_return_types")) is not int or meta["num_return_types"] < 0:
+        raise _malformed(path, "has no proper 'num_return_types'")
+    backend = PLATFORMS.get(str(meta.get("platform")))
+    if backend is None:
+        raise _malformed(path, f"has an unknown platform: {meta.get('platform')!r}")
+    if meta.get("backend_type") != backend.value:
+        raise _malformed(
+            path, f"has backend_type {meta.get('backend_type')!r}, and {meta['platform']!r} is {backend.value!r}"
+        )
     for param in meta["params"]:
         if not isinstance(param, dict) or any(
             not isinstance(param.get(field), kind) for field, kind in _FIELDS.items() if field != "shape"

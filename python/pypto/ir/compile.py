@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from pypto import environment, failures
-from pypto.ir import artifacts, kernel_config
+from pypto.ir import artifacts, kernel_config, pass_context
 from pypto.ir.compiled_program import CompiledProgram
-from pypto.ir.diagnostics import error_for
+from pypto.ir.diagnostics import Diagnostic, OnChipMemoryWarning, error_for, warn_of
 from pypto.ir.lower import lower
 from pypto.ir.nodes import Program
 from pypto.ir.param_info import Metadata, ParamDirection, ParamInfo
 from pypto.ir.pass_manager import OptimizationStrategy, RuntimeKind, VerificationLevel
 from pypto.ir.passes import check_on_chip, check_outputs, outline, split_phases, wrap_kernel_entry
 from pypto.ir.platforms import BackendType, backend_of, simulator_of
+from pypto.ir.profile import Profile
 from pypto.ir.run_script import write_run_script
 from pypto.ir.verifier import verify
 from pypto.language.dtypes import DataType
@@ -50,17 +51,30 @@ def compile(
 
     `platform` picks the backend and is checked (`ValueError`); without it the simulated chip of `backend_type` is
     meant. `output_dir` defaults to a fresh directory below `PYPTO_PROG_BUILD_DIR` or `./build_output`. The arguments
-    that steer code generation for the real chip are accepted and have nothing to steer on the simulated one;
+    that steer code generation for the real chip are accepted and have nothing to steer on the simulated one; where a
+    `PassContext` is active, those of them that it has too are its own, and giving them here is a `RuntimeError`;
     `VerificationLevel.NONE` skips the check of the IR. A program with several entries gives a compiled program of which
     `compiled["name"]` is one entry. `runtime` is the kind of runtime to build for (a `RuntimeKind` or its value). A
-    kernel that keeps more on chip than the real chip has room for is warned of in the log `pypto.ir` (level INFO), with
+    kernel that keeps more on chip than the real chip has room for is warned of (`pypto.ir.OnChipMemoryWarning`), with
     `strict_memory` it is refused; `report/perf_hints.log` lists such kernels.
+    `profiling` writes to `report/pipeline_profile.txt` and `.json` how long each step took.
     """
-    kind = _runtime_kind(runtime)
+    settings = pass_context.resolve(
+        verification_level=verification_level,
+        diagnostic_phase=diagnostic_phase,
+        disabled_diagnostics=disabled_diagnostics,
+        memory_planner=memory_planner,
+        runtime=runtime,
+    )
+    verification_level = settings["verification_level"]
+    profiling = profiling or environment.flag("PYPTO_COMPILE_PROFILING", False)
+    kind = _runtime_kind(settings["runtime"])
+    profile = Profile()
     if isinstance(program, Program):
         ir = program
     elif callable(getattr(program, "lower", None)):
-        ir = program.lower()
+        with profile.step("read source"):
+            ir = program.lower()
     else:
         raise failures.NOT_A_PROGRAM(f"ir.compile takes a @pl.program class or a @pl.jit function, got {program!r}")
     if platform is None:
@@ -72,29 +86,43 @@ def compile(
     if verification_level is None:
         verification_level = environment.choice("PYPTO_VERIFY_LEVEL", VerificationLevel.__members__)
     if verification_level not in (VerificationLevel.NONE, VerificationLevel.NONE.name):
-        verify(ir)
-    hints = check_on_chip(outline(ir), strict_memory)
+        with profile.step("verify"):
+            verify(ir)
+    with profile.step("outline"):
+        outlined = outline(ir)
+    with profile.step("on-chip memory"):
+        hints = check_on_chip(outlined, strict_memory)
     directory = _directory(output_dir, ir.name)
     _report(directory, hints)
     programs = ir.entries()
     if len(programs) < 2:
         artifacts.remove_other_kinds(directory, artifacts.SIDECAR)
-        return _compile_entry(ir, directory, platform, backend, dump_passes, kind)
+        with profile.step("lower and write"):
+            compiled = _compile_entry(ir, outlined, directory, platform, backend, dump_passes, kind)
+        if profiling:
+            profile.write(directory / "report")
+        return compiled
     entries: dict[str, CompiledProgram] = {}
-    for program in programs:
+    for program, flat in zip(programs, outlined.entries(), strict=True):
         wrap_kernel_entry(program)
+        wrap_kernel_entry(flat)
         place = directory / program.name
         place.mkdir(exist_ok=True)
-        entries[program.name] = _compile_entry(program, place, platform, backend, dump_passes, kind)
+        with profile.step(f"lower and write {program.name}"):
+            entries[program.name] = _compile_entry(program, flat, place, platform, backend, dump_passes, kind)
     artifacts.remove_other_kinds(directory, artifacts.ENTRIES)
     artifacts.write_json(directory / artifacts.ENTRIES, list(entries))
+    if profiling:
+        profile.write(directory / "report")
     return CompiledProgram(ir, directory, backend_type=backend, platform=platform, entries=entries, runtime=kind)
 
 
-def _report(directory: Path, hints: list[str]) -> None:
+def _report(directory: Path, hints: list[Diagnostic]) -> None:
     report = directory / "report"
     report.mkdir(exist_ok=True)
-    (report / "perf_hints.log").write_text("\n".join([*hints, ""]))
+    (report / "perf_hints.log").write_text("".join(f"{hint.render()}\n" for hint in hints))
+    for hint in hints:
+        warn_of(hint, OnChipMemoryWarning)
 
 
 def _runtime_kind(runtime: object) -> str:
@@ -109,15 +137,22 @@ def _runtime_kind(runtime: object) -> str:
 
 
 def _compile_entry(
-    ir: Program, directory: Path, platform: str, backend: BackendType, dump: bool, runtime: str
+    ir: Program, outlined: Program, directory: Path, platform: str, backend: BackendType, dump: bool, runtime: str
 ) -> CompiledProgram:
     check_outputs(ir.entry)
-    core = lower(ir)
+    phased = split_phases(outlined)
+    core = lower(phased)
     metadata = _metadata(core, len(ir.entry.returns))
     compiled = CompiledProgram(
         ir, directory, backend_type=backend, platform=platform, core=core, metadata=metadata, runtime=runtime
     )
-    _write(compiled, ir, core, metadata, dump)
+    _write(compiled, core, metadata)
+    if dump:
+        dumps = directory / "passes_dump"
+        dumps.mkdir(exist_ok=True)
+        versions = {"00_after_Frontend": ir, "01_after_Outline": outlined, "02_after_Phases": phased}
+        for name, version in versions.items():
+            (dumps / f"{name}.py").write_text(version.as_python())
     return compiled
 
 
@@ -159,7 +194,7 @@ def _metadata(core: dict[str, Any], returns: int) -> Metadata:
     return Metadata(tuple(params), returns)
 
 
-def _write(compiled: CompiledProgram, ir: Program, core: dict[str, Any], metadata: Metadata, dump_passes: bool) -> None:
+def _write(compiled: CompiledProgram, core: dict[str, Any], metadata: Metadata) -> None:
     directory = compiled.output_dir
     artifacts.write_json(directory / artifacts.PROGRAM, core)
     kernel_config.write(directory, core, compiled.runtime_name)
@@ -183,9 +218,3 @@ def _write(compiled: CompiledProgram, ir: Program, core: dict[str, Any], metadat
             "backend_type": compiled.backend_type.value,
         },
     )
-    if dump_passes:
-        dumps = directory / "passes_dump"
-        dumps.mkdir(exist_ok=True)
-        (dumps / "00_after_Frontend.py").write_text(ir.as_python())
-        (dumps / "01_after_Outline.py").write_text(outline(ir).as_python())
-        (dumps / "02_after_Phases.py").write_text(split_phases(outline(ir)).as_python())

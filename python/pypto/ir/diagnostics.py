@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,6 +13,10 @@ MAX_REPORTED = 20
 """A broken file produces follow-up mistakes; more than this many help nobody."""
 
 
+MAX_SHOWN = 200
+"""Characters of a source line in a report."""
+
+
 class Loc(NamedTuple):
     """A place in source: file, line (1-based), column (0-based), and the column where it ends (0: unknown)."""
 
@@ -19,6 +24,10 @@ class Loc(NamedTuple):
     line: int
     col: int
     end: int = 0
+
+
+class OnChipMemoryWarning(UserWarning):
+    """A kernel keeps more on chip at once than the real chip has room for. The simulated chip runs it all the same."""
 
 
 NOWHERE = Loc("", 0, 0)
@@ -42,13 +51,33 @@ class Diagnostic:
         lines = [f"{self.loc.file}:{self.loc.line}:{self.loc.col + 1}: {self.message}"]
         source = linecache.getline(self.loc.file, self.loc.line).rstrip("\n")
         if source:
-            width = max(1, min(self.loc.end, len(source)) - self.loc.col) if self.loc.end else 1
-            lines.append(f"    {source}")
-            lines.append(f"    {' ' * self.loc.col}{'^' * width}")
+            shown, col = _around(source, self.loc.col)
+            width = max(1, min(self.loc.end - self.loc.col, len(shown) - col)) if self.loc.end else 1
+            lines.append(f"    {shown}")
+            lines.append(f"    {' ' * col}{'^' * width}")
         lines.append(f"  help: {self.hint}")
         for name, loc in reversed(self.chain):
             lines.append(f"  in {name}, called at {loc.file}:{loc.line}:{loc.col + 1}")
         return "\n".join(lines)
+
+
+_WARNED: dict[str | tuple[str, type[Warning], int], int] = {}
+"""Which warnings were given, as `warnings` keeps it for each module: the same text at the same place comes once."""
+
+
+def warn_of(diagnostic: Diagnostic, category: type[Warning]) -> None:
+    """Warns of something at its place in the source, which `warnings` shows by itself."""
+    text = f"{diagnostic.message}\n  help: {diagnostic.hint}"
+    warnings.warn_explicit(text, category, diagnostic.loc.file, diagnostic.loc.line, registry=_WARNED)
+
+
+def _around(line: str, col: int) -> tuple[str, int]:
+    """A line as far as it is shown, and where its column `col` is in that. Generated lines may have megabytes."""
+    if len(line) <= MAX_SHOWN:
+        return line, col
+    first = max(0, min(col - MAX_SHOWN // 4, len(line) - MAX_SHOWN))
+    before, after = "..." if first else "", "..." if first + MAX_SHOWN < len(line) else ""
+    return f"{before}{line[first : first + MAX_SHOWN]}{after}", col - first + len(before)
 
 
 class KernelError(Error):

@@ -6,13 +6,27 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from pypto.ir.exprs import ScalarOp, ScalarVar, Symbol
-from pypto.ir.nodes import CallStmt, ForStmt, Function, IfStmt, Let, OpStmt, ScopeStmt, Stmt, Var, WhileStmt, walk
+from pypto.ir.nodes import (
+    CallStmt,
+    ForStmt,
+    Function,
+    IfStmt,
+    Let,
+    OpStmt,
+    ScopeStmt,
+    Stmt,
+    TaskRef,
+    TaskStmt,
+    Var,
+    WhileStmt,
+    walk,
+)
 from pypto.ir.types import TileType
 
 Name: TypeAlias = Var | ScalarVar | Symbol
 """Whatever a statement can mention: a variable, or a runtime extent."""
 
-VIEWS = frozenset({"slice", "reshape", "transpose"})
+VIEWS = frozenset({"slice", "reshape", "transpose", "reinterpret_view"})
 """Operations whose result is the device memory of their first argument."""
 
 
@@ -45,12 +59,22 @@ def used(stmt: Stmt) -> Iterator[Name]:
                 yield from leaves((stmt.out.type.shape, stmt.out.type.valid))
     elif isinstance(stmt, CallStmt):
         yield from leaves((*stmt.args, stmt.blocks))
+        yield from _indices(stmt.order.out, *stmt.order.deps)
+    elif isinstance(stmt, TaskStmt):
+        yield from _indices(stmt.out, *stmt.deps)
     elif isinstance(stmt, ForStmt):
         yield from leaves((stmt.start, stmt.stop, stmt.step))
     elif isinstance(stmt, (WhileStmt, IfStmt)):
         yield from leaves(stmt.cond)
-    elif isinstance(stmt, ScopeStmt) and stmt.blocks is not None:
+    elif isinstance(stmt, ScopeStmt):
         yield from leaves(stmt.blocks)
+        yield from _indices(stmt.order.out, *stmt.order.deps)
+
+
+def _indices(*ids: TaskRef | None) -> Iterator[Name]:
+    for item in ids:
+        if item is not None:
+            yield from leaves(item.index)
 
 
 def defined(stmt: Stmt) -> Name | None:

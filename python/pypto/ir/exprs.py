@@ -264,6 +264,13 @@ def product(dims: tuple[Dim, ...]) -> Dim:
     return to_dim(result)
 
 
+def depends_on_mutable(expr: Expr) -> bool:
+    """Whether evaluating `expr` later could give another value."""
+    if isinstance(expr, ScalarVar):
+        return expr.mutable
+    return isinstance(expr, ScalarOp) and any(depends_on_mutable(arg) for arg in expr.args)
+
+
 def text(expr: Dim | Const) -> str:
     """The expression as an author would write it."""
     from pypto.ir.printer import scalar_text

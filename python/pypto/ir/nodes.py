@@ -21,10 +21,11 @@ from pypto.language.enums import FunctionType
 class Var:
     """A variable that holds a tensor (a view of device memory) or a tile. Compared by identity.
 
-    `forward` is set where two variables turned out to be one: `resolve` follows it.
+    `forward` is set where two variables turned out to be one: `resolve` follows it. `untracked` marks an argument under
+    `pl.no_dep`: the variable itself says so, and forwards to the tensor.
     """
 
-    __slots__ = ("forward", "loc", "mutable", "name", "type")
+    __slots__ = ("forward", "loc", "mutable", "name", "type", "untracked")
 
     def __init__(self, name: str, type: ValueType, loc: Loc = NOWHERE, mutable: bool = False) -> None:
         self.name = name
@@ -32,6 +33,7 @@ class Var:
         self.loc = loc
         self.mutable = mutable
         self.forward: Var | None = None
+        self.untracked = False
 
     def resolve(self) -> Var:
         """The variable that this one stands for."""
@@ -85,6 +87,50 @@ class OpStmt:
     attrs: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(slots=True, eq=False)
+class TaskVar:
+    """A place for task ids: one, or `extent` of them. Compared by identity."""
+
+    name: str
+    extent: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRef:
+    """Task ids of a variable: the one at `index`, or all."""
+
+    var: TaskVar
+    index: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What the source declares about the order of a task. Results do not depend on it; sanitizers do.
+
+    `out` is where its id goes, `deps` what it waits for. In a `manual` scope it waits for nothing else. `no_dep` are
+    tensors that it waits for nobody for.
+    """
+
+    out: TaskRef | None = None
+    deps: tuple[TaskRef, ...] = ()
+    manual: bool = False
+    no_dep: tuple[Var, ...] = ()
+
+
+@dataclass(slots=True)
+class TaskStmt:
+    """A statement about task ids.
+
+    `kind` is `assign` (`out` becomes the only one of `deps`, or the id of no task), or `dummy` (a task that only waits
+    for `deps`).
+    """
+
+    kind: str
+    out: TaskRef
+    deps: tuple[TaskRef, ...]
+    loc: Loc
+
+
 @dataclass(slots=True)
 class CallStmt:
     """Launches a kernel as one task of `blocks` blocks."""
@@ -93,6 +139,7 @@ class CallStmt:
     args: tuple[Var | Expr, ...]
     blocks: Expr
     loc: Loc
+    order: Order = Order()
 
 
 @dataclass(slots=True)
@@ -103,6 +150,7 @@ class ScopeStmt:
     blocks: Expr | None
     body: list[Stmt]
     loc: Loc
+    order: Order = Order()
 
 
 @dataclass(slots=True)
@@ -152,7 +200,9 @@ class ContinueStmt:
     loc: Loc
 
 
-Stmt: TypeAlias = Let | OpStmt | CallStmt | ScopeStmt | ForStmt | WhileStmt | IfStmt | BreakStmt | ContinueStmt
+Stmt: TypeAlias = (
+    Let | OpStmt | TaskStmt | CallStmt | ScopeStmt | ForStmt | WhileStmt | IfStmt | BreakStmt | ContinueStmt
+)
 
 
 @dataclass(slots=True)
@@ -281,10 +331,14 @@ __all__ = [
     "Loc",
     "OpStmt",
     "Operand",
+    "Order",
     "Param",
     "Program",
     "ScopeStmt",
     "Stmt",
+    "TaskRef",
+    "TaskStmt",
+    "TaskVar",
     "Var",
     "WhileStmt",
     "children",

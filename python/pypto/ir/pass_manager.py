@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Names that exist and are not supported, `PassManager` among them."""
+        from pypto.ir.unsupported import find
+
+        return find(name, __name__)
 
 
 class OptimizationStrategy(Enum):

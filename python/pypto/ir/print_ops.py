@@ -108,7 +108,10 @@ def _target(stmt: OpStmt) -> str:
 
 def _store(stmt: OpStmt, text: Text) -> str:
     tile, offsets, tensor, _ = stmt.args
-    spread = f", {text(stmt.attrs['box'])}" if stmt.attrs.get("box") else ""
+    assert isinstance(tile, Var)
+    box, shape = stmt.attrs["box"], tile.tile.shape
+    plain = ((1,) * len(box) + shape)[-len(box) :] == box and tile.tile.spread is None
+    spread = "" if plain else f", {text(box)}"
     atomic = ", atomic=pl.AtomicType.Add" if stmt.attrs.get("atomic") else ""
     return f"pl.store({text(tile)}, {text(offsets)}, {text(tensor)}{spread}{atomic})"
 
@@ -131,7 +134,8 @@ def _create(stmt: OpStmt, text: Text) -> str:
     assert isinstance(stmt.out, Var)
     init = stmt.attrs.get("init_value")
     filled = "" if init is None else f", init_value={init!r}"
-    return f"pl.create_tensor({text(stmt.out.type.shape)}, pl.{stmt.out.type.dtype}{filled})"
+    manual = ", manual_dep=True" if stmt.attrs.get("manual_dep") else ""
+    return f"pl.create_tensor({text(stmt.out.type.shape)}, pl.{stmt.out.type.dtype}{manual}{filled})"
 
 
 def _create_tile(stmt: OpStmt, text: Text) -> str:
@@ -166,7 +170,8 @@ def _reinterpret(stmt: OpStmt, text: Text) -> str:
     source, out = stmt.args[0], stmt.out
     assert isinstance(source, Var)
     assert isinstance(out, Var)
-    shape = f", shape={text(out.type.shape)}" if out.type.shape[:-1] != source.type.shape[:-1] else ""
+    kept = out.is_tensor or out.type.shape[:-1] == source.type.shape[:-1]
+    shape = "" if kept else f", shape={text(out.type.shape)}"
     return f"pl.reinterpret_view({text(source)}, pl.{out.type.dtype}{shape})"
 
 

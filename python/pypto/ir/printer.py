@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import keyword
+from collections import Counter
 from typing import Any
 
+from pypto.ir.effects import defined
 from pypto.ir.exprs import Const, Dim, Expr, ScalarOp, ScalarVar, Symbol, of_dim
 from pypto.ir.nodes import (
     BreakStmt,
@@ -19,8 +21,10 @@ from pypto.ir.nodes import (
     Program,
     ScopeStmt,
     Stmt,
+    TaskStmt,
     Var,
     WhileStmt,
+    walk,
 )
 from pypto.ir.passes.copies import scope_copies
 from pypto.ir.print_ops import operation_text
@@ -133,6 +137,9 @@ class _Printer:
         self.function = function
         self.method = method
         self.names: dict[Any, str] = {}
+        self.times = Counter(map(defined, walk(function.body)))
+        self.explicit = _needs_explicit(function, self.times)
+        self.typed: set[Any] = set()
         self.taken: set[str] = set()
         for symbol in function.symbols:
             self._name(symbol)
@@ -166,7 +173,7 @@ class _Printer:
 
     def lines(self, kind: FunctionType) -> list[str]:
         """The decorated function."""
-        function = scope_copies(self.function)
+        function = scope_copies(self.function, "")  # the reader of explicit text knows them by their empty name
         params = ["self"] if self.method else []
         params += [f"{self._name(param.var)}: {self._annotation(param)}" for param in function.params]
         returns = [self._name(var) for var in function.returns]
@@ -174,7 +181,8 @@ class _Printer:
             f"@pl.function(type=pl.FunctionType.{kind.value})",
             f"def {_identifier(function.name)}({', '.join(params)}):",
         ]
-        body = self._block(function.body)
+        body = ['pl.func_attr({"explicit": True})'] if self.explicit else []
+        body += self._block(function.body)
         if returns:
             body.append(f"return {', '.join(returns)}")
         return head + ["    " + line for line in body or ["pass"]]
@@ -194,9 +202,11 @@ class _Printer:
     def _statement(self, stmt: Stmt) -> list[str]:
         if isinstance(stmt, Let):
             value = self._scalar(stmt.value)
-            return [f"{self._name(stmt.var)} = {value}"]
+            return [f"{self._name(stmt.var)}{self._scalar_type(stmt)} = {value}"]
         if isinstance(stmt, OpStmt):
             return [self._operation(stmt)]
+        if isinstance(stmt, TaskStmt):
+            return []  # the text says what is computed; the order of tasks changes none of it
         if isinstance(stmt, CallStmt):
             return self._call(stmt)
         if isinstance(stmt, ScopeStmt):
@@ -233,12 +243,49 @@ class _Printer:
 
     def _operation(self, stmt: OpStmt) -> str:
         call = operation_text(stmt, self._operand)
-        return call if stmt.out is None else f"{self._name(stmt.out)} = {call}"
+        return call if stmt.out is None else f"{self._name(stmt.out)}{self._tile_type(stmt.out)} = {call}"
+
+    def _first(self, variable: Any) -> bool:
+        """Whether explicit text assigns a variable here for the first time."""
+        if not self.explicit or variable in self.typed:
+            return False
+        self.typed.add(variable)
+        return True
+
+    def _scalar_type(self, stmt: Let) -> str:
+        return (
+            f": pl.Scalar[pl.{stmt.var.dtype}]"
+            if self._first(stmt.var) and stmt.var.dtype is not stmt.value.dtype
+            else ""
+        )
+
+    def _tile_type(self, out: Var | ScalarVar) -> str:
+        """The type of a tile whose first assignment does not tell all of it."""
+        var = out.resolve() if isinstance(out, Var) else out
+        if not self._first(var) or not isinstance(var, Var) or not isinstance(var.type, TileType):
+            return ""
+        type = var.type
+        if self.times[var] == 1 and all(isinstance(part, int) for part in type.valid):
+            return ""
+        view = f"pl.TileView(valid_shape={self._list(type.valid)})"
+        kind = "Tensor" if type.tensor_level else "Tile"
+        return f": pl.{kind}[{self._list(type.shape)}, pl.{type.dtype}, {view}, pl.MemorySpace.{type.space.value}]"
 
     def _operand(self, value: Any) -> str:
         if isinstance(value, Var):
             return self._name(value)
         return self._list(value) if isinstance(value, tuple) else self._scalar(value)
+
+
+def _needs_explicit(function: Function, times: Counter[Any]) -> bool:
+    """Whether paths meet in a function, or values wait in memory: a reader must not arrange that once more."""
+    if any(count > 1 for variable, count in times.items() if variable is not None):
+        return True
+    return any(
+        (isinstance(stmt, OpStmt) and stmt.op == "spill")
+        or (isinstance(stmt, Let) and isinstance(stmt.value, (Const, ScalarVar)))
+        for stmt in walk(function.body)
+    )
 
 
 def _scalar_names(expr: Expr) -> list[Any]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from pypto.ir.exprs import Dim, product, same
-from pypto.language.dtypes import DataType
+from pypto.ir.exprs import Dim, Expr, binary, difference, index, of_dim, product, same, to_dim
+from pypto.language.dtypes import INDEX, DataType
 from pypto.language.enums import MemorySpace, TensorLayout
 
 
@@ -33,7 +33,8 @@ class TileType:
     """An on-chip value: a static box, the valid part of it, and where it lives.
 
     `tensor_level` values come from tensor operations in a kernel. They may have any rank and lose axes when indexed,
-    which tiles do not; otherwise both are the same thing.
+    which tiles do not; otherwise both are the same thing. `spread` is the box of more axes whose rows a tile merged
+    when it was loaded: a store to as many axes spreads them again.
     """
 
     shape: tuple[int, ...]
@@ -41,6 +42,7 @@ class TileType:
     valid: tuple[Dim, ...]
     space: MemorySpace = MemorySpace.Vec
     tensor_level: bool = False
+    spread: tuple[int, ...] | None = None
 
     @property
     def is_full(self) -> bool:
@@ -59,6 +61,13 @@ class TileType:
 ValueType: TypeAlias = TensorType | TileType
 
 
+def merged(type: TileType) -> TileType:
+    """A tile with its leading axes merged into rows, unless its valid part is no prefix of them."""
+    if len(type.shape) <= 2 or not is_prefix(type.shape, type.valid):
+        return type
+    return replace(type, shape=type.physical, valid=region(type.shape, type.valid), spread=type.shape)
+
+
 def same_box(a: TileType, b: TileType) -> bool:
     """Whether a variable of type `a` can hold values of type `b`, validity aside."""
     return a.shape == b.shape and a.dtype is b.dtype
@@ -74,16 +83,25 @@ def same_extents(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
     return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
 
 
-def region(shape: tuple[int, ...], valid: tuple[Dim, ...]) -> tuple[Dim, Dim] | None:
-    """Valid rows and columns once leading axes merge into rows; `None` where the valid part is no prefix of rows.
+def is_prefix(shape: tuple[int, ...], valid: tuple[Dim, ...]) -> bool:
+    """Whether the valid rows come first once leading axes merge into rows.
 
-    Merged rows are a prefix when every axis before the first partial one has extent 1 and every axis after it is whole.
+    They do when only the outermost axis of more than one element is partly valid; one element is valid or it is not.
     """
-    leading = tuple(zip(shape[:-1], valid[:-1], strict=True))
-    partial = next((axis for axis, (extent, part) in enumerate(leading) if part != extent), None)
-    if partial is not None:
-        before = all(extent == 1 for extent, _ in leading[:partial])
-        after = all(part == extent for extent, part in leading[partial + 1 :])
-        if not before or not after:
-            return None
-    return product(valid[:-1]), valid[-1] if valid else 1
+    partial = [part != extent for extent, part in zip(shape[:-1], valid[:-1], strict=True) if extent != 1]
+    return not any(partial[1:])
+
+
+def region(shape: tuple[int, ...], valid: tuple[Dim, ...]) -> tuple[Dim, Dim]:
+    """Rows and columns that hold all that is valid, once leading axes merge into rows; no more where it is a prefix.
+
+    What lies between valid rows is undefined before and after an operation, so that most of them may compute it, too.
+    """
+    cols = valid[-1] if valid else 1
+    if is_prefix(shape, valid):
+        return product(valid[:-1]), cols
+    last: Expr = index(1)
+    for axis, part in enumerate(valid[:-1]):
+        before = of_dim(difference(of_dim(part), index(1)))
+        last = binary("add", last, binary("mul", before, of_dim(product(shape[axis + 1 : -1])), INDEX), INDEX)
+    return to_dim(binary("max", last, index(0), INDEX)), cols

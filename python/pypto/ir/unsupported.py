@@ -35,7 +35,6 @@ NAMES: Final = (
     "IRBuilder",
     "IRMutator",
     "IRVisitor",
-    "PassContext",
     "PassManager",
     "VerificationMode",
     "directions",
@@ -53,8 +52,8 @@ NAMES: Final = (
 )
 
 
-def find(name: str) -> Callable[..., Any]:
-    """What `pypto.ir.<name>` is; `AttributeError` for a name that does not exist at all."""
+def find(name: str, module: str = "pypto.ir") -> Callable[..., Any]:
+    """What `pypto.ir.<name>` is; `AttributeError` of `module` for a name that does not exist at all."""
     if name in NAMES:
         return Unsupported(name)
-    raise AttributeError(f"module 'pypto.ir' has no attribute {name!r}")
+    raise AttributeError(f"module {module!r} has no attribute {name!r}")

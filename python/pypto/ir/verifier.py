@@ -20,7 +20,7 @@ from pypto.ir.nodes import (
     WhileStmt,
     children,
 )
-from pypto.ir.types import TileType, region
+from pypto.ir.types import TileType
 from pypto.language.ops import BY_NAME
 
 
@@ -100,5 +100,3 @@ class _Checker:
                 "create_tile",
             )  # where paths meet outside scopes; outlining gives them one
             self._require(kernel or copies, stmt.loc, f"{stmt.op} computes outside a kernel")
-            prefix = region(out.type.shape, out.type.valid) is not None
-            self._require(prefix, stmt.loc, f"the valid part of {out.name} is no prefix of rows")

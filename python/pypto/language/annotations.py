@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pypto.language.dtypes import DataType
-from pypto.language.enums import MemorySpace, TensorLayout
+from pypto.language.enums import MemorySpace, TensorLayout, TileLayout
 from pypto.language.errors import outside_kernel
 
 
@@ -114,6 +114,10 @@ class TileView:
     valid_shape: Any = None
     stride: Any = None
     start_offset: Any = None
+    blayout: Any = None
+    slayout: Any = None
+    fractal: Any = None
+    pad: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +141,11 @@ class TensorAnnotation:
 
 @dataclass(frozen=True, slots=True)
 class TileAnnotation:
-    """`Tile[[..], dtype]` on a local."""
+    """`Tile[[..], dtype]` on a local; memory spaces, places and views behind the dtype are labels."""
 
     shape: tuple[Any, ...]
     dtype: DataType
-    space: Any = None
+    labels: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +212,14 @@ class Tile:
     """An on-chip value of static shape; annotates locals."""
 
     def __class_getitem__(cls, items: Any) -> TileAnnotation:
-        return TileAnnotation(*_shape_and_dtype("Tile", items))
+        labels = items[2:] if isinstance(items, tuple) else ()
+        for label in labels:
+            if not isinstance(label, (MemorySpace, MemRef, TileView, TileLayout)):
+                raise TypeError(
+                    f"behind the dtype of pl.Tile stand pl.MemorySpace, pl.MemRef and pl.TileView, got {label!r}"
+                )
+        shape, dtype, _ = _shape_and_dtype("Tile", items[:2] if labels else items)
+        return TileAnnotation(shape, dtype, labels)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         outside_kernel("pl.Tile(...)")

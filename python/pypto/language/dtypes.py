@@ -37,6 +37,15 @@ class DataType:
             DataType._by_torch.setdefault(torch_name, self)
 
     @property
+    def why_not(self) -> str:
+        """Which feature a type needs that this device does not have, for messages; empty for the others."""
+        if self.bits < 8:
+            return f": {self.name} packs two elements into a byte, and packed types are not supported"
+        if self.is_float and self.bits == 8:
+            return f": {self.name} needs 8-bit floats (matmul_mx), which are not supported"
+        return ""
+
+    @property
     def of_elements(self) -> DataType:
         """The type of elements that this name means: INDEX is a name for scalars, in memory it is INT64."""
         return DataType._by_name["INT64"] if self.name == "INDEX" else self

@@ -84,6 +84,18 @@ class SplitMode(Enum):
     LEFT_RIGHT = "LEFT_RIGHT"
 
 
+class MaskPattern:
+    """Columns that a gather or scatter by pattern takes. A name is read from right to left, a 1 takes the column."""
+
+    P0101 = 1
+    P1010 = 2
+    P0001 = 3
+    P0010 = 4
+    P0100 = 5
+    P1000 = 6
+    P1111 = 7
+
+
 class AtomicType(Enum):
     """How a write combines with what is there."""
 

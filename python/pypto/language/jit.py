@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, overload
 
+from pypto.language import enclosing
 from pypto.language.frontdoor import frontend
 
 
@@ -67,6 +68,7 @@ class _Decorator:
     def _record(self, fn: Callable[..., Any], options: dict[str, Any]) -> JITFunction:
         if not callable(fn) or not hasattr(fn, "__code__"):
             raise TypeError(f"@pl.jit decorates a plain function, got {fn!r}")
+        enclosing.remember(fn)
         return JITFunction(fn, self._kind, options)
 
 

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from pypto.language import enclosing
 from pypto.language.enums import FunctionType
 from pypto.language.frontdoor import frontend
 
@@ -50,6 +51,7 @@ def function(fn: Callable[..., Any] | None = None, *, type: FunctionType = Funct
         )
 
     def declare(function: Callable[..., Any]) -> Any:
+        enclosing.remember(function)
         decl = FunctionDecl(function, type, options)
         owner, _, _ = function.__qualname__.rpartition(".")
         in_class = bool(owner) and not owner.endswith("<locals>")
@@ -69,4 +71,5 @@ def program(cls: Any = None, **options: Any) -> Any:
 
 def inline(fn: Callable[..., Any]) -> InlineFunction:
     """Makes a macro for `@pl.program` code."""
+    enclosing.remember(fn)
     return InlineFunction(fn)

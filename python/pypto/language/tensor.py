@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from pypto.language.enums import MaskPattern
 from pypto.language.ops import FORMS
 from pypto.language.stubs import lookup
 
-__all__ = sorted(FORMS["tensor"])
+__all__ = ["MaskPattern", *sorted(FORMS["tensor"])]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,10 @@
 
 from typing import Any
 
+from pypto.language.enums import MaskPattern
+
 __all__ = [
+    "MaskPattern",
     "abs",
     "add",
     "adds",

@@ -17,15 +17,17 @@ says what to do; those of the device and its memory have a stable name in their 
 
 from __future__ import annotations
 
-from pypto._pypto import MemoryReport, RegistrationHandle
+from pypto._pypto import BoundLaunch, MemoryReport, RegistrationHandle
 from pypto.runtime.bench import BenchmarkStats, benchmark
 from pypto.runtime.device_tensor import DeviceTensor
+from pypto.runtime.futures import LaunchFuture
 from pypto.runtime.golden import validate_golden
 from pypto.runtime.log_config import apply_environment, configure_log
 from pypto.runtime.log_config import current_level as log_level
 from pypto.runtime.run_config import RunConfig
 from pypto.runtime.runner import RunResult, compile_program, execute_compiled, run
 from pypto.runtime.runtime_base import Worker
+from pypto.runtime.sanitizers import SanitizerError
 from pypto.runtime.spans import TraceInvocation, TraceSpan
 from pypto.runtime.stacked_tensor import StackedDeviceTensor
 from pypto.runtime.tensor_spec import ScalarSpec, TensorSpec
@@ -40,14 +42,17 @@ from pypto.runtime.worker import ChipWorker
 
 __all__ = [
     "BenchmarkStats",
+    "BoundLaunch",
     "ChipWorker",
     "DeviceTensor",
     "DistributedRunHandle",
     "DistributedWorker",
+    "LaunchFuture",
     "MemoryReport",
     "RegistrationHandle",
     "RunConfig",
     "RunResult",
+    "SanitizerError",
     "ScalarSpec",
     "StackedDeviceTensor",
     "TensorSpec",

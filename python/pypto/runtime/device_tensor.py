@@ -6,5 +6,6 @@ The class is the extension's own: a launch reads it without looking up an attrib
 from __future__ import annotations
 
 from pypto._pypto import DeviceTensor
+from pypto.runtime.stacked_tensor import StackedDeviceTensor
 
-__all__ = ["DeviceTensor"]
+__all__ = ["DeviceTensor", "StackedDeviceTensor"]

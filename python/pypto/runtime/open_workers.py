@@ -13,6 +13,9 @@ from pypto.runtime.runtime_base import logger
 if TYPE_CHECKING:
     from pypto.runtime.worker import ChipWorker
 
+_NAMED = 20
+"""Tensors that a warning names. A model that nobody freed has hundreds, from the same few lines."""
+
 _open: weakref.WeakSet[ChipWorker] = weakref.WeakSet()
 
 
@@ -27,8 +30,10 @@ def discard(worker: ChipWorker) -> None:
 
 
 def warn_leaked(worker: str, leaked: list[str]) -> None:
-    """Names what a close had to free."""
-    names = "".join(f"\n  {tensor}" for tensor in leaked)
+    """Names what a close had to free, the first of many."""
+    names = "".join(f"\n  {tensor}" for tensor in leaked[:_NAMED])
+    if len(leaked) > _NAMED:
+        names += f"\n  ... and {len(leaked) - _NAMED} more"
     logger.warning(
         "closing the ChipWorker for %s freed %d tensors that the program was leaking; free them with free_tensor():%s",
         worker,

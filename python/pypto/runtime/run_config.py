@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pypto import _pypto, failures
-from pypto.runtime import settings
+from pypto.runtime import sanitizers, settings
 
 if TYPE_CHECKING:
     from pypto.ir import BackendType, DiagnosticPhase, MemoryPlanner, OptimizationStrategy
@@ -25,6 +25,7 @@ _COMPILE_SWITCHES = (
     "dump_passes", "save_kernels", "codegen_only", "compile_profiling", "analyze_auto_scopes_for_deps",
     "dump_ptoas_passes",
 )  # fmt: skip
+_QUEUE_DEPTH_MAX = 2**20
 _DEVICE_MEMORY_MAX = 2**63 - 1
 """Addresses of device memory have 63 bits. What a machine gives is less; it says so when a worker is opened."""
 
@@ -61,9 +62,9 @@ def _default_strategy() -> OptimizationStrategy:
 class RunConfig:
     """How to compile, open a device and launch. All fields have defaults.
 
-    `ChipWorker(config=...)` reads `platform`, `device_id`, `device_memory`, `poison`, `cores`, `packed_weights` and
-    `schedule_seed`; `docs/run_config.md` says who reads which of the others. Fields are checked when the object is
-    made, not when one is assigned later.
+    `ChipWorker(config=...)` reads `platform`, `device_id`, `device_memory`, `poison`, `cores`, `packed_weights`,
+    `schedule_seed`, `sanitize` and `queue_depth`; `docs/run_config.md` says who reads which of the others. Fields are
+    checked when the object is made, not when one is assigned later.
 
     Attributes:
         platform: One of `PLATFORMS`.
@@ -81,7 +82,7 @@ class RunConfig:
         enable_pmu: Event of the performance counters, 0 for none.
         enable_dep_gen: Write the dependencies of tasks.
         enable_scope_stats: Write statistics of scopes.
-        compile_profiling: Write how long each pass took.
+        compile_profiling: Write how long each step of compiling took.
         diagnostic_phase: When to report diagnostics.
         disabled_diagnostics: Which diagnostics to leave out.
         golden_data_dir: Directory of inputs and expected outputs.
@@ -99,7 +100,11 @@ class RunConfig:
         cores: Simulated cores of a worker; None for one for each processor that the process may use.
         packed_weights: Keep a packed form beside resident matrices that products use again and again: the share of the
             device memory that these may take, True for a half, False for none.
+        queue_depth: How many submitted launches of a worker may be under way; `submit` waits where there are more. None
+            for 64.
         schedule_seed: Run independent tasks of a launch in a random order that follows from it, for tests of programs.
+        sanitize: Sanitizers that check each launch: `"race"`, `"uninit"`, `"bounds"`, several as an iterable or
+            separated by commas, `()` for none; None follows `PYPTO_SANITIZE`.
 
     Raises:
         TypeError: A field has the wrong type.
@@ -138,7 +143,9 @@ class RunConfig:
     cores: int | None = None
     packed_weights: bool | float = True
     schedule_seed: int | None = None
+    sanitize: str | Iterable[str] | None = None
     strict_memory: bool = False
+    queue_depth: int | None = None
 
     def __post_init__(self) -> None:
         """Checks the fields and derives those that follow from others."""
@@ -151,8 +158,10 @@ class RunConfig:
         settings.check_aicpu_threads(self.aicpu_thread_num)
         settings.check_range("device_memory", self.device_memory, _DEVICE_MEMORY_MAX, "bytes")
         settings.check_range("cores", self.cores, _pypto.MAX_CORES, "cores")
+        settings.check_range("queue_depth", self.queue_depth, _QUEUE_DEPTH_MAX, "launches")
         settings.check_share("packed_weights", self.packed_weights)
         settings.check_seed("schedule_seed", self.schedule_seed)
+        self.sanitize = None if self.sanitize is None else sanitizers.parse("sanitize", self.sanitize)
         settings.check_instance("poison", self.poison, bool, "True, False")
         settings.check_instance("strict_memory", self.strict_memory, bool, "True, False")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from pypto import failures
 from pypto.runtime import golden_files, programs
 from pypto.runtime.dispatch import dispatch
 from pypto.runtime.golden import named_outputs, validate_golden
+from pypto.runtime.half_scalars import from_bits
 from pypto.runtime.run_config import RunConfig, backend_of
 
 if TYPE_CHECKING:
@@ -83,6 +84,17 @@ class RunResult:
         return f"FAIL: {name} - {self.error}" if name else f"FAIL: {self.error}"
 
 
+@dataclass(frozen=True)
+class _DfxOpts:
+    """Device diagnostics of `execute_compiled`: the switches of `RunConfig`, with its rules."""
+
+    enable_chip_swimlane: int = 0
+    enable_dump_args: int = 0
+    enable_pmu: int = 0
+    enable_dep_gen: bool = False
+    enable_scope_stats: bool = False
+
+
 def run(program: Any, *tensors: Any, config: RunConfig | None = None, golden: Golden | None = None) -> RunResult:
     """Compiles a program, runs it once, and compares its outputs with expected ones.
 
@@ -112,11 +124,24 @@ def run(program: Any, *tensors: Any, config: RunConfig | None = None, golden: Go
         if expected is not None:
             actual = outputs_of(compiled, tensors, result.outputs)
             try:
-                validate_golden(actual, named_outputs(expected, list(actual)), config.rtol, config.atol)
+                _compare(actual, named_outputs(expected, list(actual)), config)
             except AssertionError as error:
                 result.passed, result.error = False, str(error)
     result.execution_time = time.perf_counter() - begin
     return result
+
+
+def _compare(actual: dict[str, Any], expected: dict[str, Any], config: RunConfig) -> None:
+    """Compares outputs. `validate_golden` spreads expected values over an output, as torch does; here that is a slip.
+
+    Raises:
+        AssertionError: Shapes or values differ.
+    """
+    for name, value in expected.items():
+        if name in actual and actual[name].shape != value.shape:
+            got, wanted = tuple(actual[name].shape), tuple(value.shape)
+            raise failures.GOLDEN_DIFFERS(f"output {name!r} has shape {got}, golden has {wanted}")
+    validate_golden(actual, expected, config.rtol, config.atol)
 
 
 def compile_program(
@@ -153,7 +178,7 @@ def execute_compiled(
     *,
     platform: str,
     device_id: int = 0,
-    dfx: Any = None,
+    dfx: _DfxOpts = _DfxOpts(),
     level: int = 2,
     aicpu_thread_num: int | None = None,
     analyze_auto_scopes_for_deps: bool = False,
@@ -162,10 +187,11 @@ def execute_compiled(
 
     Args:
         work_dir: The directory.
-        args: One argument for each parameter.
+        args: One argument for each parameter; scalars as numbers or ctypes, FP16 and BF16 also as their bits in a
+            `c_uint16`.
         platform: Where to run.
         device_id: Which device.
-        dfx: Settings of device diagnostics; the simulated chip has none.
+        dfx: Device diagnostics: labels on the simulated chip, which its trace records.
         level: 2.
         aicpu_thread_num: Scheduler threads of the device; a label on the simulated chip.
         analyze_auto_scopes_for_deps: Nothing is left to analyse in a compiled directory.
@@ -180,8 +206,8 @@ def execute_compiled(
     if level != 2:
         raise failures.BAD_LEVEL(f"execute_compiled() runs on one chip, level=2, got level={level}")
     compiled = CompiledProgram.from_dir(str(work_dir), platform=platform)
-    config = RunConfig(platform=platform, device_id=device_id, aicpu_thread_num=aicpu_thread_num)
-    dispatch(compiled, tuple(args), config)
+    config = RunConfig(platform=platform, device_id=device_id, aicpu_thread_num=aicpu_thread_num, **asdict(dfx))
+    dispatch(compiled, from_bits(compiled, args), config)
 
 
 def _compile(program: Any, tensors: Sequence[Any], config: RunConfig) -> CompiledProgram:

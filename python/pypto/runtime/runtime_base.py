@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pypto import failures
+from pypto._pypto import RegistrationHandle
 from pypto.runtime.device_tensor import DeviceTensor
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     from pypto.ir import CompiledProgram
     from pypto.runtime.run_config import RunConfig
+
+__all__ = ["RegistrationHandle", "Worker", "check_init", "logger"]
 
 logger = logging.getLogger("pypto.runtime.runtime_base")
 """Says what a close had to free."""
@@ -52,7 +55,7 @@ class Worker(ABC):
         """Launches a program once."""
 
     @abstractmethod
-    def register(self, compiled: CompiledProgram) -> Any:
+    def register(self, compiled: CompiledProgram) -> RegistrationHandle:
         """Makes a program ready and returns its handle."""
 
     def _require_ready(self, op: str) -> None:  # noqa: B027 - a hook that may stay empty

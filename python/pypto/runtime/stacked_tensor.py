@@ -8,7 +8,7 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Any
 
 from pypto import failures
-from pypto.runtime.device_tensor import DeviceTensor
+from pypto._pypto import DeviceTensor
 
 if TYPE_CHECKING:
     import torch

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, NoReturn
 
 from pypto import failures
 
 
-def _refuse(name: str, instead: str) -> NoReturn:
+def refuse(name: str, instead: str) -> NoReturn:
+    """Raises the error of a name of `pypto.runtime` that is not supported."""
     raise failures.NOT_SUPPORTED(f"pypto.runtime.{name} is not supported in this version: {instead}")
 
 
@@ -20,7 +21,7 @@ class DistributedWorker:
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _refuse("DistributedWorker", "programs run on one chip; use ChipWorker")
+        refuse("DistributedWorker", "programs run on one chip; use ChipWorker")
 
 
 class DistributedRunHandle:
@@ -31,7 +32,7 @@ class DistributedRunHandle:
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _refuse("DistributedRunHandle", "programs run on one chip; use ChipWorker")
+        refuse("DistributedRunHandle", "programs run on one chip; use ChipWorker")
 
 
 def execute_distributed_compiled(*args: Any, **kwargs: Any) -> NoReturn:
@@ -40,7 +41,7 @@ def execute_distributed_compiled(*args: Any, **kwargs: Any) -> NoReturn:
     Raises:
         NotImplementedError: Always.
     """
-    _refuse("execute_distributed_compiled", "programs run on one chip; use execute_compiled")
+    refuse("execute_distributed_compiled", "programs run on one chip; use execute_compiled")
 
 
 def ensure_pto_isa_root(*args: Any, **kwargs: Any) -> NoReturn:
@@ -49,7 +50,7 @@ def ensure_pto_isa_root(*args: Any, **kwargs: Any) -> NoReturn:
     Raises:
         NotImplementedError: Always.
     """
-    _refuse("ensure_pto_isa_root", "programs are not compiled with the vendor's headers")
+    refuse("ensure_pto_isa_root", "programs are not compiled with the vendor's headers")
 
 
 def pto_isa_include_dir(*args: Any, **kwargs: Any) -> NoReturn:
@@ -58,17 +59,18 @@ def pto_isa_include_dir(*args: Any, **kwargs: Any) -> NoReturn:
     Raises:
         NotImplementedError: Always.
     """
-    _refuse("pto_isa_include_dir", "programs are not compiled with the vendor's headers")
+    refuse("pto_isa_include_dir", "programs are not compiled with the vendor's headers")
 
 
-def names_of(module: str, instead: str) -> Callable[[str], Any]:
+def names_of(module: str, instead: str, private: Container[str] = ()) -> Callable[[str], Any]:
     """The `__getattr__` of a module whose names exist only in the vendor's runtime.
 
-    A name can be imported; calling it raises `NotImplementedError`. Private names do not exist at all.
+    A name can be imported; calling it raises `NotImplementedError`. Private names do not exist, but for those of
+    `private`, which programs import.
     """
 
     def find(name: str) -> Any:
-        if name.startswith("_"):
+        if name.startswith("_") and name not in private:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
         def refuse(*args: Any, **kwargs: Any) -> NoReturn:

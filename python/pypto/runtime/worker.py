@@ -9,7 +9,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pypto import _pypto, environment, failures
-from pypto.runtime import active, open_workers, programs, settings
+from pypto._pypto import RegistrationHandle
+from pypto.runtime import active, open_workers, programs, sanitizers, settings
 from pypto.runtime.active import Binding
 from pypto.runtime.chip_memory import ChipMemory, default_device_memory
 from pypto.runtime.run_config import RunConfig
@@ -17,11 +18,18 @@ from pypto.runtime.run_config import RunConfig
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from pypto._pypto import RegistrationHandle
     from pypto.ir import CompiledProgram
+
+__all__ = ["RUNTIMES", "ChipWorker", "RegistrationHandle"]
 
 RUNTIMES = ("tensormap_and_ringbuffer", "host_build_graph")
 """Kinds of runtime that a program can be built for. The simulated chip runs both in the same way."""
+
+
+def _sanitizers(config: RunConfig) -> tuple[str, ...]:
+    if config.sanitize is None:
+        return sanitizers.parse("PYPTO_SANITIZE", os.environ.get("PYPTO_SANITIZE", ""), failures.BAD_SWITCH)
+    return sanitizers.parse("sanitize", config.sanitize)
 
 
 class _Launcher(NamedTuple):
@@ -107,6 +115,8 @@ class ChipWorker(ChipMemory):
                 packed_weights=0.5 if config.packed_weights is True else float(config.packed_weights),
                 cores=config.cores,
                 schedule_seed=config.schedule_seed,
+                queue_depth=64 if config.queue_depth is None else config.queue_depth,
+                sanitize=_sanitizers(config),
             )
             self._finalizer = weakref.finalize(self, open_workers.close_abandoned, impl, str(binding), os.getpid())
             self._finalizer.atexit = False  # `open_workers` does it, and stops running launches
@@ -114,7 +124,7 @@ class ChipWorker(ChipMemory):
             open_workers.add(self)
 
     def close(self) -> None:
-        """Waits for the running launch, frees what is still allocated, closes the device; does nothing if it is closed.
+        """Waits for running and queued launches, frees what is still allocated, closes; does nothing if it is closed.
 
         Tensors and handles of this worker are dead afterwards. What had to be freed is named in one warning on the
         logger `pypto.runtime.runtime_base`.
@@ -240,6 +250,17 @@ class ChipWorker(ChipMemory):
         impl = self._ready("register", 0)
         compiled = self._check_binding(compiled)
         return programs.register(impl, compiled, self, compiled)
+
+    def synchronize(self) -> None:
+        """Waits until every launch before this call is over, queued ones and those of other threads included.
+
+        Futures of queued launches are done then. What a launch raised stays with its future. Called by a callback of a
+        future, it waits for launches only: other futures are told after the callback.
+
+        Raises:
+            RuntimeError: The worker is closed.
+        """
+        self._ready("synchronize", 0).synchronize()
 
     def _launcher(self, compiled: CompiledProgram) -> _Launcher:
         """The worker's own handle of a program, made the first time."""

@@ -59,6 +59,7 @@ pub struct Arena {
     live: u64,
     peak: u64,
     kept: [u64; 3],
+    frees: u64,
 }
 
 /// What a chunk is for; they are counted apart.
@@ -119,6 +120,7 @@ impl Arena {
             live: 0,
             peak: 0,
             kept: [0; 3],
+            frees: 0,
         })
     }
 
@@ -194,6 +196,7 @@ impl Arena {
     pub fn free(&mut self, buffer: &Buffer) -> Result<(), ArenaError> {
         let intact = self.check_guard(buffer);
         buffer.set_state(BufferState::Freed);
+        self.frees += 1;
         self.index.remove(buffer);
         self.blocks.free(buffer.block());
         self.live -= buffer.bytes();
@@ -249,6 +252,11 @@ impl Arena {
         self.storage.base().wrapping_add((buffer.block().offset * GRANULE) as usize)
     }
 
+    /// How many buffers were freed so far. Where it did not change, a buffer that was live still is.
+    pub fn frees(&self) -> u64 {
+        self.frees
+    }
+
     /// Makes sure that no byte of a live buffer is what an earlier allocation left. Costs one load where there is nothing
     /// to clear.
     pub fn clear_stale(&mut self, buffer: &Buffer) {
@@ -278,6 +286,11 @@ impl Arena {
         self.index.clear();
         self.live = 0;
         live
+    }
+
+    /// Bytes of live buffers.
+    pub fn live_bytes(&self) -> u64 {
+        self.live
     }
 
     /// The memory now. Walks the page table and sorts the buffers: not for a hot path.

@@ -3,12 +3,14 @@
 //! A device turns a [`Program`] into an [`Executable`] once, at registration, and runs it many times. It owns no user
 //! memory: the worker gives it addresses.
 
+pub mod findings;
 pub mod sim;
 
 use crate::dtype::DType;
 use crate::error::ErrorKind;
 use crate::program::{Loc, Program, ProgramError};
 use crate::shape::Shape;
+use findings::Findings;
 
 /// One opened device.
 pub trait Device: Send + Sync {
@@ -35,6 +37,11 @@ pub trait Device: Send + Sync {
     #[allow(unsafe_code)]
     unsafe fn pack(&self, form: PackedForm, matrix: &TensorArg, dst: *mut u8) {
         let _ = (form, matrix, dst);
+    }
+
+    /// What lies in these bytes of device memory is of nobody from now on, whatever is read there: they were allocated.
+    fn memory_is_fresh(&self, data: *const u8, bytes: u64) {
+        let _ = (data, bytes);
     }
 
     /// Copies `bytes` from host memory to device memory.
@@ -163,6 +170,10 @@ pub enum DeviceError {
         /// What went wrong and what to do.
         message: String,
     },
+    /// The sanitizers of `RunConfig(sanitize=)` found faults: races, reads of what nothing wrote, accesses out of bounds. The
+    /// launch ran to its end; the attribute `findings` has them as objects.
+    #[error("{0}")]
+    Sanitizer(Box<Findings>),
     /// Memory for what the program creates could not be had.
     #[error("{0}")]
     OutOfMemory(String),
@@ -178,6 +189,7 @@ impl DeviceError {
             DeviceError::Program(error) => error.kind(),
             DeviceError::Interrupted { .. } => ErrorKind::Interrupted,
             DeviceError::Fault { .. } => ErrorKind::Runtime,
+            DeviceError::Sanitizer(_) => ErrorKind::Runtime,
             DeviceError::OutOfMemory(_) => ErrorKind::Memory,
             DeviceError::Unavailable(_) => ErrorKind::Runtime,
         }
@@ -189,6 +201,7 @@ impl DeviceError {
             DeviceError::Program(error) => error.code(),
             DeviceError::Interrupted { .. } => "interrupted",
             DeviceError::Fault { .. } => "device_fault",
+            DeviceError::Sanitizer(_) => "sanitizer_findings",
             DeviceError::OutOfMemory(_) => "workspace_exhausted",
             DeviceError::Unavailable(_) => "platform_unavailable",
         }

@@ -31,7 +31,7 @@ use crate::dtype::DType;
 use serde::{Deserialize, Serialize};
 
 /// A place in the user's source: index into [`Program::files`], line (1-based), column (0-based).
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Loc(pub u32, pub u32, pub u32);
 
 /// A whole program. See the module for how its parts fit together.
@@ -119,6 +119,18 @@ pub struct Function {
     /// The statements.
     #[serde(deserialize_with = "encode::block")]
     pub body: Vec<Stmt>,
+    /// What only sanitizers ask for.
+    #[serde(default)]
+    pub source: SourceInfo,
+}
+
+/// What the source says beyond what is computed: for reports of sanitizers.
+#[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
+pub struct SourceInfo {
+    /// Names of the tensor slots, as far as they have one.
+    pub tensors: Vec<String>,
+    /// How many task ids each slot of task ids holds. Entry only.
+    pub tasks: Vec<u32>,
 }
 
 /// Where an argument arrives.
@@ -298,6 +310,58 @@ pub enum StmtKind {
     Break,
     /// Goes on with the next round of the innermost loop.
     Continue,
+    /// What the source declares about the order of tasks. Results do not depend on it. Entry only.
+    Order {
+        /// Computes the scalars that `rule` mentions; nothing else reads them.
+        #[serde(deserialize_with = "encode::block")]
+        scalars: Vec<Stmt>,
+        /// What is declared.
+        rule: OrderRule,
+    },
+}
+
+/// A declaration about the order of tasks.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum OrderRule {
+    /// `dst = src`; without `src` it becomes the id of no task.
+    Assign {
+        /// Assigned ids.
+        dst: TaskRef,
+        /// What they become.
+        src: Option<TaskRef>,
+    },
+    /// A task that does nothing.
+    Dummy {
+        /// Where its id goes.
+        dst: TaskRef,
+        /// What it waits for.
+        deps: Vec<TaskRef>,
+    },
+    /// About the next launch.
+    Next {
+        /// Where its id goes.
+        dst: Option<TaskRef>,
+        /// What it waits for.
+        deps: Vec<TaskRef>,
+        /// It waits for nothing else: it stands in a manual scope.
+        manual: bool,
+        /// Positions of arguments that it waits for nobody for.
+        no_dep: Vec<u32>,
+    },
+    /// Nobody waits for others because of this tensor.
+    Untracked {
+        /// Tensor slot.
+        tensor: u32,
+    },
+}
+
+/// Task ids of a slot: one of them, or all.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct TaskRef {
+    /// The slot.
+    pub slot: u32,
+    /// Which of its ids; `None` for all.
+    pub index: Option<Operand>,
 }
 
 /// A slot that holds elements.
@@ -334,6 +398,9 @@ pub enum ViewKind {
         /// The other.
         b: u32,
     },
+    /// The same bytes as elements of the target's type. The last axis counts them anew; its elements must be adjacent and
+    /// hold a whole number of the new ones, as must every other stride.
+    Reinterpret,
 }
 
 /// An argument of a kernel launch.

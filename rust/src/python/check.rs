@@ -1,8 +1,9 @@
 //! `check_arguments`: what a launch would say about its arguments, without the launch.
 
 use super::codes::Edge;
-use super::handle::{RegistrationHandle, launch_error, read_argument};
+use super::handle::{RegistrationHandle, read_argument};
 use super::tensor::DeviceTensor;
+use super::way::launch_error;
 use crate::program::ParamKind;
 use crate::worker::Value;
 use pyo3::prelude::*;

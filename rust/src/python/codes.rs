@@ -55,6 +55,8 @@ edge_errors! {
     BadDtype "bad_dtype" Type;
     /// A dtype that the device cannot store. The text lists those that it can.
     UnsupportedDtype "unsupported_dtype" Value;
+    /// A trace cannot be written in this format. The ending of the file's name chooses it; the text lists them.
+    TraceFormat "trace_format" Value;
     /// A device address is no positive int below 2**63. Pass what `malloc()` returned, or a tensor's `data_ptr`.
     BadAddress "bad_address" Value;
     /// A host address that cannot be one: too small, or a device address. Mind the order: the destination comes first.
@@ -99,6 +101,14 @@ edge_errors! {
     BufferMismatch "buffer_mismatch" Value;
     /// The handle was unregistered, or its worker was closed. Register the program again.
     HandleClosed "handle_closed" Runtime;
+    /// The worker of a bound launch was closed. Register the program on an open worker, and bind again.
+    WorkerClosed "worker_closed" Runtime;
+    /// A keyword of `update()` is no parameter of the program. The text lists those that it has.
+    UnknownParameter "unknown_parameter" Type;
+    /// An argument of a bound launch is asked for by something else than a position or a name.
+    WrongKey "wrong_key" Type;
+    /// An output that each call of a bound launch makes cannot be replaced. Bind with the output to choose it.
+    OutputMade "output_made" Value;
     /// The launch was ended because the interpreter exits.
     LaunchStopped "launch_stopped" Runtime;
     /// An output with a dynamic extent was left out. Pass all tensors.

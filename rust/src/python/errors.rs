@@ -1,5 +1,7 @@
 //! Errors of the core become Python exceptions here, and nowhere else.
 
+use crate::device::DeviceError;
+use crate::device::findings::Findings;
 use crate::error::{Error, ErrorKind};
 use pyo3::exceptions::{
     PyKeyboardInterrupt, PyMemoryError, PyOverflowError, PyRuntimeError, PyTypeError, PyValueError,
@@ -9,8 +11,26 @@ use pyo3::prelude::*;
 /// The exception of an error. Its attribute `code` is the error's stable name, for programs that react to one kind.
 impl From<Error> for PyErr {
     fn from(error: Error) -> Self {
-        exception(error.kind(), error.code(), error.to_string())
+        match &error {
+            Error::Device(DeviceError::Sanitizer(findings)) => sanitizer_error(findings, error.code(), &error),
+            _ => exception(error.kind(), error.code(), error.to_string()),
+        }
     }
+}
+
+/// `pypto.runtime.SanitizerError`, which has the findings as objects. It is a class of the Python half, because whoever
+/// catches it reads it there.
+fn sanitizer_error(findings: &Findings, code: &'static str, error: &Error) -> PyErr {
+    Python::attach(|py| {
+        let make = || {
+            let class = py.import("pypto.runtime.sanitizers")?.getattr("SanitizerError")?;
+            let plain = pythonize::pythonize(py, &findings.findings)?;
+            let made = class.call1((error.to_string(), plain))?;
+            made.setattr("code", code)?;
+            Ok::<_, PyErr>(PyErr::from_value(made))
+        };
+        make().unwrap_or_else(|other| other)
+    })
 }
 
 /// The exception for an error about the argument at `position` of a launch.

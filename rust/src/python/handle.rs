@@ -5,32 +5,26 @@
 //! exchange API, everything else by the slower protocols of [`super::host`].
 #![allow(unsafe_code)] // vouches to the core for host addresses whose objects the argument tuple keeps alive
 
+use super::bound::BoundLaunch;
 use super::codes::Edge;
 use super::host::{HostArray, Keep, Role};
 use super::scalar;
-use super::shared::{Shared, detached};
+use super::settings;
+use super::shared::Shared;
 use super::tensor::{self, DeviceTensor};
-use super::trace;
-use super::vectorcall::{self, Vectorcall};
-use super::{dtypes, errors};
+use super::vectorcall::{self, Callable, Vectorcall};
+use super::{dtypes, submit, way};
 use crate::dtype::DType;
-use crate::error::Error;
 use crate::program::{Dim, Param, ParamKind};
-use crate::worker::{HostTensor, Registration, Value, WorkerError};
+use crate::worker::{HostTensor, Registration, Value};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 use pyo3::{PyTraverseError, PyTypeInfo, PyVisit};
+use std::collections::HashMap;
 use std::mem::{self, MaybeUninit};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// Launches that are expected to take longer than this run detached. Detaching and attaching again costs about 0.1 us
-/// when no other thread wants the interpreter, and up to a switch interval (5 ms) when one does.
-const ATTACHED_NS: u64 = 20_000;
-
-/// Copies are estimated at this many bytes per nanosecond (10 GB/s). Only their order of magnitude matters.
-const COPY_BYTES_PER_NS: u64 = 10;
+use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
 /// Arguments up to this number need no memory of their own.
 const INLINE_ARGS: usize = 8;
@@ -49,7 +43,9 @@ pub(super) struct RegistrationHandle {
     unregistered: AtomicBool,
     /// Room for the arguments of a launch that has many, kept for the next one.
     spare: Mutex<Vec<Value<'static>>>,
-    pub(super) vectorcall: Vectorcall,
+    /// Where parameters are, by name, once that was asked of a program with many.
+    positions: OnceLock<HashMap<String, usize>>,
+    vectorcall: Vectorcall,
 }
 
 impl RegistrationHandle {
@@ -70,19 +66,20 @@ impl RegistrationHandle {
             has_return,
             unregistered: AtomicBool::new(false),
             spare: Mutex::default(),
-            vectorcall: vectorcall::ENTRY,
+            positions: OnceLock::new(),
+            vectorcall: vectorcall::entry::<Self>(),
         }
     }
 
-    pub(super) fn shared(&self) -> &Shared {
+    pub(super) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
-    pub(super) fn registration(&self) -> &Registration {
+    pub(super) fn registration(&self) -> &Arc<Registration> {
         &self.registration
     }
 
-    fn params(&self) -> &[Param] {
+    pub(super) fn params(&self) -> &[Param] {
         &self.registration.program().params
     }
 
@@ -90,28 +87,39 @@ impl RegistrationHandle {
         self.unregistered.load(Ordering::Relaxed) || !self.shared.core().is_open()
     }
 
-    /// Calls the program: `handle(*args, config=config)`.
-    pub(super) fn call<'py>(
-        &self,
-        py: Python<'py>,
-        args: &[Bound<'py, PyAny>],
-        config: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Py<PyAny>> {
-        if let Some(config) = config {
-            check_config(config)?;
+    /// Whether a call with so many arguments leaves the outputs out.
+    ///
+    /// # Errors
+    /// `TypeError` where it fits neither form.
+    pub(super) fn is_returning(&self, given: usize) -> PyResult<bool> {
+        let all = self.params().len();
+        let returning = self.has_return && given == all - self.outputs.len();
+        if returning || given == all { Ok(returning) } else { Err(self.count_error(given)) }
+    }
+
+    /// The index of a parameter.
+    pub(super) fn position(&self, name: &str) -> Option<usize> {
+        let params = self.params();
+        if params.len() <= INLINE_ARGS {
+            return params.iter().position(|param| param.name == name);
         }
-        if self.is_closed() {
-            return Err(self.closed_error());
-        }
-        let (given, all) = (args.len(), self.params().len());
-        if self.has_return && given == all - self.outputs.len() {
-            self.launch_returning(py, args)
-        } else if given == all {
-            self.launch(py, args)?;
-            Ok(py.None())
-        } else {
-            Err(self.count_error(given))
-        }
+        let all = || params.iter().enumerate().map(|(position, param)| (param.name.clone(), position)).collect();
+        self.positions.get_or_init(all).get(name).copied()
+    }
+
+    /// Which parameters a return-style call leaves out.
+    pub(super) fn outputs(&self) -> &[usize] {
+        &self.outputs
+    }
+
+    /// Refuses a launch that comes too late, and a `config` that is none.
+    pub(super) fn check_call(&self, config: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        config.map_or(Ok(()), check_config)?;
+        if self.is_closed() { Err(self.closed_error()) } else { Ok(()) }
+    }
+
+    pub(super) fn is_unregistered(&self) -> bool {
+        self.unregistered.load(Ordering::Relaxed)
     }
 
     /// Launches with one argument for each parameter, which the caller has counted.
@@ -169,49 +177,27 @@ impl RegistrationHandle {
 
     /// Launches. `host_bytes` are those of the arguments on the host.
     fn run(&self, py: Python<'_>, values: &[Value<'_>], host_bytes: u64) -> PyResult<()> {
-        let mut session = self.shared.enter(py, "run")?;
         let registration = &*self.registration;
-        let estimate = registration.estimate_ns().saturating_add(host_bytes / COPY_BYTES_PER_NS);
-        let mut raised = None;
-        let result = if estimate <= ATTACHED_NS {
-            let mut poll = || {
-                let signals = py.check_signals();
-                // The estimate was wrong: give other threads their turn.
-                py.detach(|| {});
-                self.keep_going(signals, &mut raised)
-            };
+        let launched = way::run(py, &self.shared, registration, host_bytes, |session, poll| {
             // SAFETY: the caller of the handle keeps the arguments alive, and they were read just now.
-            unsafe { session.launch(registration, values, &mut poll) }
-        } else {
-            detached(py, || {
-                let mut poll = || self.keep_going(Python::attach(|py| py.check_signals()), &mut raised);
-                // SAFETY: as above.
-                unsafe { session.launch(registration, values, &mut poll) }
-            })
-        };
-        drop(session);
-        trace::flush_mirror(py);
-        match (raised, result) {
-            // What a signal handler raised goes first: the launch failed because of it.
-            (Some(raised), _) => Err(raised),
-            (None, result) => result.map_err(|error| launch_error(error, values)),
-        }
-    }
-
-    /// Whether a launch goes on; keeps the reason where it does not.
-    fn keep_going(&self, signals: PyResult<()>, raised: &mut Option<PyErr>) -> bool {
-        *raised = match signals {
-            Err(error) => Some(error),
-            Ok(()) if self.shared.is_stopping() => {
-                Some(Edge::LaunchStopped.error("the launch was stopped: its ChipWorker is being closed at exit"))
-            }
-            Ok(()) => None,
-        };
-        raised.is_none()
+            unsafe { session.launch(registration, values, poll) }
+        })?;
+        launched.map_err(|error| way::launch_error(error, values))
     }
 
     /// Launches with outputs made here: zeros of the declared shapes, on the host.
     fn launch_returning<'py>(&self, py: Python<'py>, args: &[Bound<'py, PyAny>]) -> PyResult<Py<PyAny>> {
+        let (all, outputs) = self.with_outputs(py, args)?;
+        self.launch(py, &all)?;
+        way::result(py, outputs)
+    }
+
+    /// The arguments of a call that leaves the outputs out, with outputs made here, and those.
+    pub(super) fn with_outputs<'py>(
+        &self,
+        py: Python<'py>,
+        args: &[Bound<'py, PyAny>],
+    ) -> PyResult<(Vec<Bound<'py, PyAny>>, Vec<Bound<'py, PyAny>>)> {
         let params = self.params();
         let mut outputs = Vec::with_capacity(self.outputs.len());
         let mut inputs = args.iter();
@@ -225,15 +211,11 @@ impl RegistrationHandle {
                 all.extend(inputs.next().cloned());
             }
         }
-        self.launch(py, &all)?;
-        match outputs.len() {
-            1 => Ok(outputs.remove(0).unbind()),
-            _ => Ok(PyTuple::new(py, outputs)?.into_any().unbind()),
-        }
+        Ok((all, outputs))
     }
 
     #[cold]
-    fn closed_error(&self) -> PyErr {
+    pub(super) fn closed_error(&self) -> PyErr {
         Edge::HandleClosed.error(format!(
             "RegistrationHandle has been unregistered (or its parent Worker was closed). Re-register {:?} with \
              worker.register(...)",
@@ -254,6 +236,32 @@ impl RegistrationHandle {
     }
 }
 
+impl Callable for RegistrationHandle {
+    fn vectorcall(&self) -> &Vectorcall {
+        &self.vectorcall
+    }
+
+    fn once() -> &'static Once {
+        static ONCE: Once = Once::new();
+        &ONCE
+    }
+
+    fn call<'py>(
+        &self,
+        py: Python<'py>,
+        args: &[Bound<'py, PyAny>],
+        config: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        self.check_call(config)?;
+        let _settings = settings::announce(config)?;
+        if self.is_returning(args.len())? {
+            return self.launch_returning(py, args);
+        }
+        self.launch(py, args)?;
+        Ok(py.None())
+    }
+}
+
 #[pymethods]
 impl RegistrationHandle {
     /// How Python calls it where it does not know of `vectorcall`: `type(handle).__call__(handle, ...)`.
@@ -265,6 +273,24 @@ impl RegistrationHandle {
         config: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
         self.call(py, args.as_slice(), config)
+    }
+
+    /// Checks the arguments once, for launches that follow.
+    #[pyo3(signature = (*args))]
+    fn bind<'py>(slf: &Bound<'py, Self>, args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, BoundLaunch>> {
+        BoundLaunch::make(slf, args.as_slice())
+    }
+
+    /// Puts a launch into the queue of the worker.
+    #[pyo3(signature = (*args, config = None))]
+    fn submit<'py>(
+        slf: &Bound<'py, Self>,
+        args: &Bound<'py, PyTuple>,
+        config: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        slf.get().check_call(config)?;
+        let _settings = settings::announce(config)?;
+        submit::plain(slf, args.as_slice())
     }
 
     #[getter]
@@ -348,25 +374,6 @@ pub(super) fn read_argument<'a>(
     }
 }
 
-/// The exception of a launch. One about a resident buffer also says where that stands among the arguments.
-#[cold]
-pub(super) fn launch_error(error: Error, values: &[Value<'_>]) -> PyErr {
-    let Error::Worker(
-        WorkerError::FreedBuffer { buffer, .. }
-        | WorkerError::StaleBuffer { buffer, .. }
-        | WorkerError::ForeignBuffer { buffer, .. },
-    ) = &error
-    else {
-        return error.into();
-    };
-    let is_it =
-        |value: &Value<'_>| matches!(value, Value::Resident { buffer: other, .. } if Arc::ptr_eq(other, buffer));
-    match values.iter().position(is_it) {
-        Some(position) => errors::at_position(position, &error),
-        None => error.into(),
-    }
-}
-
 /// A value of the right kind for a parameter whose value is ignored.
 fn placeholder(dtype: DType) -> Value<'static> {
     match dtype.kind() {
@@ -376,7 +383,7 @@ fn placeholder(dtype: DType) -> Value<'static> {
     }
 }
 
-fn allocate_output<'py>(py: Python<'py>, param: &Param) -> PyResult<Bound<'py, PyAny>> {
+pub(super) fn allocate_output<'py>(py: Python<'py>, param: &Param) -> PyResult<Bound<'py, PyAny>> {
     let ParamKind::Tensor { dtype, dims, .. } = &param.kind else {
         return Err(Edge::BadOutputs.error(format!("the output {:?} is no tensor", param.name)));
     };

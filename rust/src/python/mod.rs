@@ -9,12 +9,15 @@
 //! | `check`                          | the checks of a launch without the launch                                  |
 //! | `host`, `dlpack`                 | host arrays: torch, numpy, anything that speaks DLPack                       |
 //! | `scalar`, `numbers`, `dtypes`    | numbers, shapes and element types as Python has them                         |
+//! | `bound`, `way`                   | launches whose arguments were checked before; what all launches share        |
+//! | `queue`, `submit`                | queued launches: their threads, and the futures                              |
 //! | `worker`, `shared`, `transfer`   | one opened device, the way in that never waits while attached, copies        |
 //! | `tensor`, `buffer`, `memory`     | `DeviceTensor`, the allocation behind it, the memory report                  |
-//! | `program`, `trace`               | programs in and out; recordings, and `[STRACE]` lines                        |
+//! | `program`, `trace`, `trace_file` | programs in and out; recordings, `[STRACE]` lines, timelines in files        |
 //! | `platform`, `site`               | which device a name opens; the user's line                                   |
 //! | `errors`, `codes`                | the one place that makes exceptions; what is found before the core is asked |
 
+mod bound;
 mod buffer;
 mod check;
 mod codes;
@@ -27,13 +30,18 @@ mod memory;
 mod numbers;
 mod platform;
 mod program;
+mod queue;
 mod scalar;
+mod settings;
 mod shared;
 mod site;
+mod submit;
 mod tensor;
 mod trace;
+mod trace_file;
 mod transfer;
 mod vectorcall;
+mod way;
 mod worker;
 
 use crate::device::sim::pool::MAX_CORES;
@@ -44,8 +52,9 @@ use pyo3::prelude::*;
 mod _pypto {
     #[pymodule_export]
     use super::{
-        buffer::Buffer, check::check_arguments, handle::RegistrationHandle, memory::MemoryReport, program::Program,
-        tensor::DeviceTensor, trace::Recording, trace::mirror_trace, trace::trace_available, worker::Worker,
+        bound::BoundLaunch, buffer::Buffer, check::check_arguments, handle::RegistrationHandle, memory::MemoryReport,
+        program::Program, submit::QueuedLaunch, tensor::DeviceTensor, trace::Recording, trace::mirror_trace,
+        trace::trace_available, trace_file::TraceFile, worker::Worker,
     };
 
     use super::*;

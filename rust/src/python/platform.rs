@@ -4,6 +4,7 @@ use super::codes::Edge;
 use crate::device::Device;
 use crate::device::sim::SimDevice;
 use crate::device::sim::pool::{MAX_CORES, default_cores};
+use crate::device::sim::sanitize::{CheckingDevice, Sanitizers};
 use crate::kernels::Isa;
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// A real chip is never replaced by the simulator: whoever asks for one wants its numbers.
 ///
 /// `cores` is the number of simulated cores; without it, what `PYPTO_CORES` says, else one for each processor that the
-/// process may use.
+/// process may use. `sanitize` names sanitizers; other names mean nothing, the caller has checked them.
 ///
 /// # Errors
 /// `ValueError` for an unknown name, for a number of cores that no chip has, and for a `PYPTO_ISA` or `PYPTO_CORES` that
@@ -23,6 +24,7 @@ pub(super) fn open(
     device_id: i64,
     cores: Option<usize>,
     schedule_seed: Option<u64>,
+    sanitize: &[String],
 ) -> PyResult<Box<dyn Device>> {
     match platform {
         "a2a3sim" => {
@@ -36,10 +38,16 @@ pub(super) fn open(
                 }
             };
             let device = SimDevice::new(cores, isa);
-            Ok(Box::new(match schedule_seed {
+            let device = match schedule_seed {
                 Some(seed) => device.with_schedule_seed(seed),
                 None => device,
-            }))
+            };
+            let has = |name: &str| sanitize.iter().any(|other| other == name);
+            let sanitizers = Sanitizers { race: has("race"), uninit: has("uninit"), bounds: has("bounds") };
+            match sanitizers.any() {
+                true => Ok(Box::new(CheckingDevice::new(device, sanitizers))),
+                false => Ok(Box::new(device)),
+            }
         }
         "a5sim" => Err(Edge::PlatformUnavailable
             .error("a5sim is not implemented: only the simulated chip a2a3sim can be opened in this version")),

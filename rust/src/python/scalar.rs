@@ -8,6 +8,7 @@ use super::numbers::type_name;
 use super::tensor::DeviceTensor;
 use crate::dtype::{DType, DTypeKind};
 use crate::worker::Value;
+use half::{bf16, f16};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 
@@ -47,7 +48,9 @@ fn integer(number: &Bound<'_, PyAny>, dtype: DType, role: Role<'_>) -> PyResult<
         DTypeKind::Bool => Err(mismatch(number, dtype, role, "convert it with bool(...)")),
         DTypeKind::Signed | DTypeKind::Unsigned => match number.extract::<i64>() {
             Ok(value) => Ok(Value::Int(value)),
-            Err(_) => Err(Edge::ScalarRange.error(format!("Argument {role}: {number} is out of range for {dtype}"))),
+            Err(_) => Err(Edge::ScalarRange.error(format!(
+                "Argument {role}: {number} is out of range for {dtype}: scalars are computed as signed 64-bit integers"
+            ))),
         },
     }
 }
@@ -96,7 +99,9 @@ fn ctypes_code(object: &Bound<'_, PyAny>) -> Option<String> {
 fn ctypes_value(object: &Bound<'_, PyAny>, code: &str, dtype: DType, role: Role<'_>) -> PyResult<Value<'static>> {
     // `l` and `L` are the 64-bit types on every supported system.
     let expected = match dtype {
-        DType::F32 | DType::F16 | DType::BF16 => "f",
+        DType::F32 => "f",
+        // As the number, or as its 16 bits: programs that run compiled directories pass them so.
+        DType::F16 | DType::BF16 => "fH",
         DType::F64 => "d",
         DType::I8 => "b",
         DType::I16 => "h",
@@ -114,8 +119,17 @@ fn ctypes_value(object: &Bound<'_, PyAny>, code: &str, dtype: DType, role: Role<
     let value = object.getattr("value")?;
     match dtype.kind() {
         DTypeKind::Bool => Ok(Value::Bool(value.extract()?)),
+        DTypeKind::Float if code == "H" => Ok(Value::Float(half_of(value.extract()?, dtype))),
         DTypeKind::Float => Ok(Value::Float(value.extract()?)),
         DTypeKind::Signed | DTypeKind::Unsigned => integer(&value, dtype, role),
+    }
+}
+
+/// The number with these 16 bits.
+fn half_of(bits: u16, dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => f16::from_bits(bits).to_f64(),
+        _ => bf16::from_bits(bits).to_f64(),
     }
 }
 

@@ -6,6 +6,7 @@
 //! nobody passes it: a thread that launches in a loop would otherwise come back before a sleeping one is awake, for ever.
 #![allow(unsafe_code)] // moves a mutex guard through `Python::detach`; leaves a worker undropped in a forked child
 
+use super::queue::Queue;
 use crate::error::Error;
 use crate::worker::{Session, Worker};
 use pyo3::prelude::*;
@@ -24,14 +25,15 @@ pub(super) struct Shared {
     core: ManuallyDrop<Arc<Worker>>,
     /// The process that opened the worker.
     pid: u32,
-    /// How many stand in line.
+    /// How many stand in line, queued launches included: so whoever comes after a queued launch is served after it.
     waiting: AtomicUsize,
     line: Mutex<Line>,
     left: Condvar,
     stopping: AtomicBool,
+    queue: Arc<Queue>,
 }
 
-/// Tickets of the threads that wait, the next one first.
+/// Tickets of the threads that wait and of the launches that are queued, the next one first.
 #[derive(Default)]
 struct Line {
     tickets: VecDeque<u64>,
@@ -80,10 +82,16 @@ pub(super) fn detached<R>(py: Python<'_>, work: impl FnOnce() -> R) -> R {
 }
 
 impl Shared {
-    pub(super) fn new(core: Arc<Worker>) -> Arc<Self> {
+    pub(super) fn new(core: Arc<Worker>, queue_depth: usize) -> Arc<Self> {
+        let queue = Queue::new(queue_depth);
         let (waiting, stopping) = (AtomicUsize::new(0), AtomicBool::new(false));
         let (core, pid) = (ManuallyDrop::new(core), std::process::id());
-        Arc::new(Self { core, pid, waiting, line: Mutex::default(), left: Condvar::new(), stopping })
+        Arc::new(Self { core, pid, waiting, line: Mutex::default(), left: Condvar::new(), stopping, queue })
+    }
+
+    /// The launches that wait for their turn.
+    pub(super) fn queue(&self) -> &Arc<Queue> {
+        &self.queue
     }
 
     /// Whether this is the process that opened the worker, and no fork of it.
@@ -146,27 +154,66 @@ impl Shared {
             // A forked child must not touch the line: the thread that held its lock does not exist here.
             return Err(Refused::Core(error));
         }
-        let ticket = {
-            let mut line = self.line();
-            line.last += 1;
-            let ticket = line.last;
-            line.tickets.push_back(ticket);
-            self.waiting.store(line.tickets.len(), Ordering::SeqCst);
-            ticket
-        };
-        let result = self.stand_in_line(ticket, operation);
+        let ticket = self.ticket();
+        let mut look = || Python::attach(|py| py.check_signals()).map_err(Refused::Signal);
+        self.served(ticket, operation, &mut look)
+    }
+
+    /// Joins the line.
+    pub(super) fn ticket(&self) -> u64 {
+        let mut line = self.line();
+        line.last += 1;
+        let ticket = line.last;
+        line.tickets.push_back(ticket);
+        self.waiting.store(line.tickets.len(), Ordering::SeqCst);
+        ticket
+    }
+
+    /// Leaves the line without having been served.
+    pub(super) fn give_up(&self, ticket: u64) {
+        self.forget(ticket);
+        // Whoever is next may have become the first.
+        self.left.notify_all();
+    }
+
+    /// Enters the worker when it is the turn of a ticket. For threads that Python does not know: no signal ends the wait.
+    ///
+    /// # Errors
+    /// As for [`Worker::try_enter`].
+    pub(super) fn enter_as(&self, ticket: u64, operation: &'static str) -> Result<Entered<'_>, Error> {
+        self.served(ticket, operation, &mut || Ok(())).map_err(|refused| match refused {
+            Refused::Core(error) => error,
+            Refused::Signal(_) => unreachable!("nobody looked for signals"),
+        })
+    }
+
+    fn forget(&self, ticket: u64) {
         let mut line = self.line();
         line.tickets.retain(|&other| other != ticket);
         self.waiting.store(line.tickets.len(), Ordering::SeqCst);
-        drop(line);
-        if result.is_err() {
-            // Whoever is next may have become the first.
-            self.left.notify_all();
+    }
+
+    fn served(
+        &self,
+        ticket: u64,
+        operation: &'static str,
+        look: &mut dyn FnMut() -> Result<(), Refused>,
+    ) -> Result<Entered<'_>, Refused> {
+        let result = self.stand_in_line(ticket, operation, look);
+        if result.is_ok() {
+            self.forget(ticket)
+        } else {
+            self.give_up(ticket)
         }
         result
     }
 
-    fn stand_in_line(&self, ticket: u64, operation: &'static str) -> Result<Entered<'_>, Refused> {
+    fn stand_in_line(
+        &self,
+        ticket: u64,
+        operation: &'static str,
+        look: &mut dyn FnMut() -> Result<(), Refused>,
+    ) -> Result<Entered<'_>, Refused> {
         loop {
             {
                 let line = self.line();
@@ -180,7 +227,7 @@ impl Shared {
                 let _ = self.left.wait_timeout(line, SIGNAL_INTERVAL);
             }
             // Outside of `line`: attaching may wait for a thread that is about to leave and wants `line`.
-            Python::attach(|py| py.check_signals()).map_err(Refused::Signal)?;
+            look()?;
         }
     }
 }
@@ -190,6 +237,9 @@ impl Drop for Shared {
         // The threads of the device do not exist in a forked child; waiting for their end would be for ever. What the child
         // copied goes when it exits.
         if self.is_mine() {
+            // Nobody is left who could submit; what was submitted kept this alive. The threads end by themselves: waiting
+            // for one that needs the interpreter could be for ever here.
+            self.queue.end();
             // SAFETY: dropped once, here, and not used afterwards.
             unsafe { ManuallyDrop::drop(&mut self.core) };
         }

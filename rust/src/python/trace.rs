@@ -33,7 +33,7 @@ impl Recording {
 
     fn drain(&self, py: Python<'_>) -> PyResult<(u32, Vec<SpanTuple>, u64)> {
         let drained = detached(py, || self.guard().as_ref().map(Enabled::drain));
-        let Drained { spans, dropped, pid } =
+        let Drained { spans, dropped, pid, .. } =
             drained.ok_or_else(|| Edge::RecordingStopped.error("the recording was stopped; make a new Recording"))?;
         Ok((pid, spans.iter().map(span_tuple).collect(), dropped))
     }

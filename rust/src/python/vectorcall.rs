@@ -1,14 +1,15 @@
-//! Calls of a handle by the vectorcall protocol: arguments arrive on the interpreter's stack.
+//! Calls of handles and bound launches by the vectorcall protocol: arguments arrive on the interpreter's stack.
 //!
 //! PyO3 gives a class with `__call__` the older protocol, for which the interpreter makes a tuple in every call and PyO3
 //! another slice of it: 250 of the 1,350 instructions of an empty launch. So the class gets the newer protocol in addition.
 #![allow(unsafe_code)] // sets fields of a type object and reads arguments where the interpreter put them
 
-use super::handle::RegistrationHandle;
+use pyo3::PyClass;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::panic::PanicException;
 use pyo3::prelude::*;
+use pyo3::pyclass::boolean_struct::True;
 use pyo3::types::PyTuple;
 use std::ffi::c_ulong;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,16 +19,34 @@ use std::sync::Once;
 /// The function that the interpreter calls; each handle holds a pointer to it where the type says.
 pub(super) type Vectorcall = ffi::vectorcallfunc;
 
-/// The only value of a [`Vectorcall`] in a handle.
-pub(super) const ENTRY: Vectorcall = enter;
+/// A class whose objects are called.
+pub(super) trait Callable: PyClass<Frozen = True> + Sync {
+    /// The field that holds [`entry`] of the class.
+    fn vectorcall(&self) -> &Vectorcall;
 
-/// Announces the protocol for the class of `handle`. Called with each new handle: where the function pointer lies in an
+    /// Runs once for the class.
+    fn once() -> &'static Once;
+
+    /// `object(*args, config=config)`.
+    fn call<'py>(
+        &self,
+        py: Python<'py>,
+        args: &[Bound<'py, PyAny>],
+        config: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Py<PyAny>>;
+}
+
+/// The only value of a [`Vectorcall`] in an object of the class.
+pub(super) const fn entry<T: Callable>() -> Vectorcall {
+    enter::<T>
+}
+
+/// Announces the protocol for the class of `object`. Called with each new object: where the function pointer lies in an
 /// object is known from an object only.
-pub(super) fn announce(handle: &Bound<'_, RegistrationHandle>) {
-    static ANNOUNCE: Once = Once::new();
-    ANNOUNCE.call_once(|| {
-        let offset = ptr::from_ref(&handle.get().vectorcall).addr() - handle.as_ptr().addr();
-        let class = handle.get_type_ptr();
+pub(super) fn announce<T: Callable>(object: &Bound<'_, T>) {
+    T::once().call_once(|| {
+        let offset = ptr::from_ref(object.get().vectorcall()).addr() - object.as_ptr().addr();
+        let class = object.as_any().get_type_ptr();
         // SAFETY: attached; the type is a heap type of this module that nobody inherits from, every instance has the
         // pointer at this offset, and `__call__` does the same. Flags are a `c_ulong` in every build.
         unsafe {
@@ -39,9 +58,9 @@ pub(super) fn announce(handle: &Bound<'_, RegistrationHandle>) {
 }
 
 /// # Safety
-/// The interpreter's promise: attached; `callable` is a handle; `args` has as many borrowed objects as `nargsf` and
+/// The interpreter's promise: attached; `callable` is a `T`; `args` has as many borrowed objects as `nargsf` and
 /// `keywords` say; they outlive the call.
-unsafe extern "C" fn enter(
+unsafe extern "C" fn enter<T: Callable>(
     callable: *mut ffi::PyObject,
     args: *const *mut ffi::PyObject,
     nargsf: usize,
@@ -52,7 +71,7 @@ unsafe extern "C" fn enter(
     // A panic must not unwind into the interpreter.
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: the promise above.
-        let handle = unsafe { Borrowed::from_ptr(py, callable).cast_unchecked::<RegistrationHandle>() };
+        let object = unsafe { Borrowed::from_ptr(py, callable).cast_unchecked::<T>() };
         // SAFETY: as above; the flag bit of `nargsf` is removed.
         let positional = unsafe { ffi::PyVectorcall_NARGS(nargsf) } as usize;
         let named = match keywords.is_null() {
@@ -63,8 +82,8 @@ unsafe extern "C" fn enter(
         // SAFETY: as above. `Bound` is a transparent pointer; a slice of it neither takes nor gives back references.
         let all = unsafe { slice(args.cast::<Bound<'_, PyAny>>(), positional + named.map_or(0, |named| named.len())) };
         let (positional, values) = all.split_at(positional);
-        let config = named.map_or(Ok(None), |named| config_of(&named, values))?;
-        handle.get().call(py, positional, config)
+        let config = named.map_or(Ok(None), |named| config_of(<T as PyClass>::NAME, &named, values))?;
+        object.get().call(py, positional, config)
     }));
     let error = match outcome {
         Ok(Ok(result)) => return result.into_ptr(),
@@ -87,6 +106,7 @@ unsafe fn slice<'a, T>(data: *const T, len: usize) -> &'a [T] {
 
 /// The value of `config=`; another keyword is an error, `None` counts as absent.
 fn config_of<'a, 'py>(
+    class: &str,
     names: &Bound<'py, PyTuple>,
     values: &'a [Bound<'py, PyAny>],
 ) -> PyResult<Option<&'a Bound<'py, PyAny>>> {
@@ -94,7 +114,7 @@ fn config_of<'a, 'py>(
     for (name, value) in names.iter().zip(values) {
         if !name.eq("config")? {
             return Err(PyTypeError::new_err(format!(
-                "RegistrationHandle.__call__() got an unexpected keyword argument '{name}'"
+                "{class}.__call__() got an unexpected keyword argument '{name}'"
             )));
         }
         config = (!value.is_none()).then_some(value);
@@ -102,7 +122,7 @@ fn config_of<'a, 'py>(
     Ok(config)
 }
 
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+pub(super) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
     text.unwrap_or("panic in the runtime").to_owned()
 }

@@ -32,7 +32,7 @@ pub(super) struct Worker {
 impl Worker {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "keywords of one Python call")]
-    #[pyo3(signature = (platform, device_id = 0, *, capacity, poison = false, packed_weights = 0.5, cores = None, schedule_seed = None, name = None))]
+    #[pyo3(signature = (platform, device_id = 0, *, capacity, poison = false, packed_weights = 0.5, cores = None, schedule_seed = None, sanitize = Vec::new(), queue_depth = 64, name = None))]
     fn new(
         py: Python<'_>,
         platform: &str,
@@ -42,12 +42,14 @@ impl Worker {
         packed_weights: f64,
         cores: Option<usize>,
         schedule_seed: Option<u64>,
+        sanitize: Vec<String>,
+        queue_depth: usize,
         name: Option<String>,
     ) -> PyResult<Self> {
-        let device = platform::open(platform, device_id, cores, schedule_seed)?;
+        let device = platform::open(platform, device_id, cores, schedule_seed, &sanitize)?;
         let config = WorkerConfig { name, device, capacity, poison, packed_share: packed_weights };
         let core = detached(py, || crate::worker::Worker::open(config))?;
-        Ok(Self { shared: Shared::new(core) })
+        Ok(Self { shared: Shared::new(core, queue_depth) })
     }
 
     #[getter]
@@ -226,12 +228,21 @@ impl Worker {
         // Wait where Ctrl-C can end the wait; `Worker::close` itself waits without looking up.
         drop(self.shared.enter(py, "close")?);
         let report = detached(py, || self.shared.core().close())?;
+        self.shared.queue().end_and_wait(py)?;
         if stop {
             // A thread that came back to the interpreter while it is being torn down would be killed in the middle.
             detached(py, || self.shared.settle());
         }
         let leaked = report.leaked.iter().map(ToString::to_string).collect();
         Ok((leaked, report.damage.map(|damage| Error::from(damage).into())))
+    }
+
+    /// Waits for everything that was launched before, and for the futures of what was queued.
+    fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
+        let mut session = self.shared.enter(py, "synchronize")?;
+        session.check_open()?;
+        drop(session);
+        self.shared.queue().wait_for_all(py)
     }
 
     fn memory_report(&self, py: Python<'_>) -> PyResult<MemoryReport> {

@@ -62,6 +62,7 @@ pub(super) struct Collector {
 #[derive(Default)]
 struct Store {
     spans: Vec<SpanRecord>,
+    counters: Vec<SpanRecord>,
     dropped: u64,
 }
 
@@ -133,8 +134,8 @@ impl Enabled {
         // A forked child inherits the guard but not the store.
         collector.stores.entry(self.store).or_default();
         collector.collect();
-        let Store { spans, dropped } = mem::take(collector.stores.entry(self.store).or_default());
-        Drained { spans, dropped, pid: std::process::id() }
+        let Store { spans, counters, dropped } = mem::take(collector.stores.entry(self.store).or_default());
+        Drained { spans, counters, dropped, pid: std::process::id() }
     }
 }
 
@@ -164,13 +165,19 @@ impl Collector {
             self.sources.iter().map(|Source { consumer, .. }| (consumer.is_abandoned(), consumer.written())).collect();
 
         let mut spans = mem::take(&mut self.roots);
+        let mut counters = Vec::new();
         let mut dropped = LOST.swap(0, Ordering::Relaxed);
         for ((Source { consumer, tid }, first), (_, second)) in self.sources.iter_mut().zip(first).zip(&second) {
-            consumer.take(first, |record| spans.push(SpanRecord::new(&anchor, record, *tid)));
-            consumer.take(*second, |record| {
-                let root = record.name.depth() == 0;
-                if root { &mut self.roots } else { &mut spans }.push(SpanRecord::new(&anchor, record, *tid));
-            });
+            let mut keep = |record: Record, roots: Option<&mut Vec<SpanRecord>>| {
+                let span = SpanRecord::new(&anchor, record, *tid);
+                match roots {
+                    _ if record.name.is_counter() => counters.push(span),
+                    Some(roots) if record.name.depth() == 0 => roots.push(span),
+                    _ => spans.push(span),
+                }
+            };
+            consumer.take(first, |record| keep(record, None));
+            consumer.take(*second, |record| keep(record, Some(&mut self.roots)));
             dropped += consumer.take_dropped();
         }
         let mut ended = second.iter().map(|(ended, _)| *ended);
@@ -180,6 +187,9 @@ impl Collector {
             let room = MAX_STORED - store.spans.len();
             store.spans.extend_from_slice(&spans[..room.min(spans.len())]);
             store.dropped += dropped + spans.len().saturating_sub(room) as u64;
+            // A counter that nobody takes is of no use to anybody, so that is not counted as lost.
+            let room = MAX_STORED - store.counters.len();
+            store.counters.extend_from_slice(&counters[..room.min(counters.len())]);
         }
     }
 }

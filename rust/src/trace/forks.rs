@@ -4,12 +4,12 @@
 //! the child forgets what its parent recorded: it would come out twice.
 #![allow(unsafe_code)] // pthread_atfork
 
-use super::{clock, collect, names};
+use super::{clock, collect, labels, names};
 use crate::sync::global::Once;
 use std::cell::RefCell;
 
 /// Every lock, in the order in which they are taken.
-type Locks = (collect::Locks, names::Lock, clock::Lock);
+type Locks = (collect::Locks, names::Lock, clock::Lock, labels::Lock);
 
 thread_local! {
     static HELD: RefCell<Option<Locks>> = const { RefCell::new(None) };
@@ -27,7 +27,7 @@ pub fn survive() {
 }
 
 unsafe extern "C" fn before() {
-    let locks = (collect::lock_all(), names::lock(), clock::lock());
+    let locks = (collect::lock_all(), names::lock(), clock::lock(), labels::lock());
     HELD.with(|held| *held.borrow_mut() = Some(locks));
 }
 

@@ -21,6 +21,7 @@ macro_rules! well_known {
 well_known! {
     OTHER = "other", None, "Stands for every name that was interned after the table was full.";
     CHIP_RUN = "chip.run", None, "One launch, from the bound arguments to the last copy back. `arg`: content id of the registration.";
+    CONFIG = "chip.run.config", Some("value"), "Lies around the settings of a launch that nothing here reads. `arg`: how many. Each is a span below with its number: `chip.run.config.ring_heap`.";
     BIND = "chip.run.bind", None, "Checks the arguments and gives each its place on the device.";
     BIND_ARGS = "chip.run.bind.args", Some("args"), "Checks the arguments. `arg`: how many.";
     H2D = "chip.run.h2d", Some("bytes"), "Copies the host arguments to the device; one span for each lies below, named after its parameter. `arg`: bytes.";
@@ -32,6 +33,9 @@ well_known! {
     TASK = "chip.run.runner_run.device_wall.task", Some("kernel"), "One task on one core. `arg`: index of its kernel in the program.";
     VALIDATE = "chip.run.validate", None, "Checks guard bytes after a launch in poison mode.";
     PACK = "chip.run.pack", Some("bytes"), "Packs a resident weight for matrix products. `arg`: bytes of the packed form.";
+    COPY_IN = "chip.copy.h2d", Some("bytes"), "A copy to the device that a program asks for, outside launches. `arg`: bytes.";
+    COPY_OUT = "chip.copy.d2h", Some("bytes"), "A copy from the device that a program asks for. `arg`: bytes.";
+    LIVE_BYTES = "live_bytes", Some("value"), "Counter: bytes of live allocations of a worker.";
     PREWARM = "chip.prewarm.build", None, "Compiles a program at registration. `arg`: content id of the registration.";
 }
 
@@ -79,6 +83,11 @@ impl Name {
         let text = self.text();
         let inside = text.match_indices('.').map(|(dot, _)| dot).rfind(|dot| is_name(&text[..*dot]));
         inside.map_or(text, |dot| &text[dot + 1..])
+    }
+
+    /// Whether records of this name are values of a counter, not spans.
+    pub fn is_counter(self) -> bool {
+        self == LIVE_BYTES
     }
 
     /// What the argument of a span of this name is called in exports: the word of the nearest well-known name at or

@@ -61,7 +61,8 @@ impl Strace {
     fn write_launch(&mut self, invocation: u32, pid: u32, out: &mut String) {
         let mut spans: Vec<(usize, SpanRecord)> =
             self.pending.remove(&invocation).into_iter().flatten().map(|span| (span.name.depth(), span)).collect();
-        let hid = spans.iter().find(|(depth, _)| *depth == 0).map_or(0, |(_, root)| root.arg);
+        let hid = spans.iter().find(|(depth, root)| *depth == 0 && root.name.attribute().is_none());
+        let hid = hid.map_or(0, |(_, root)| root.arg);
         let device = || spans.iter().map(|(_, span)| span).filter(|span| span.track.is_device());
         let origin =
             device().find(|span| span.name == names::DEVICE_WALL).or_else(|| device().min_by_key(|span| span.begin_ns));
@@ -129,7 +130,7 @@ mod tests {
     }
 
     fn drained(spans: &[SpanRecord]) -> Drained {
-        Drained { spans: spans.to_vec(), dropped: 0, pid: PID }
+        Drained { spans: spans.to_vec(), pid: PID, ..Drained::default() }
     }
 
     /// The lines of a drain without the clock anchor, which has the time of the test in it.
@@ -238,7 +239,7 @@ mod tests {
 
     #[test]
     fn lost_spans_are_reported() {
-        let lost = Drained { spans: vec![], dropped: 12, pid: PID };
+        let lost = Drained { dropped: 12, pid: PID, ..Drained::default() };
         let written = lines(&mut Strace::new(true), &lost);
         assert_eq!(written.len(), 1);
         assert!(

@@ -7,7 +7,7 @@ use super::error::WorkerError;
 use super::mismatch::{Expected, parameter, wrong_count};
 use super::ranges::{Range, Ranges};
 use super::scalar;
-use super::value::{HostTensor, Value};
+use super::value::{HostTensor, Kept, Value};
 use crate::arena::{Arena, Buffer, BufferState, GRANULE, Owner};
 use crate::device::TensorArg;
 use crate::dtype::DType;
@@ -22,7 +22,7 @@ pub(super) const NO_MEMORY: *mut u8 = ptr::without_provenance_mut(GRANULE as usi
 
 /// The arguments of one launch as the device takes them. They stay until the next binding, which has less to check where
 /// arguments have the extents that they had: nothing but who owns a buffer, and whether memory overlaps.
-#[derive(Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub(super) struct Bound {
     /// The tensor parameters. The address of a staged one is filled in when its place is known.
     pub tensors: Vec<TensorArg>,
@@ -43,8 +43,9 @@ pub(super) struct Bound {
     /// What is known about each parameter since the last binding, if that was accepted.
     known: Vec<Known>,
     is_accepted: bool,
-    /// Whether the device has seen the extents and scalars.
-    is_launched: bool,
+    /// A number for the extents and scalars: it changes with them, so that a launch whose number is the one that the
+    /// device saw last repeats that launch. Bindings of one registration with the same number have the same of both.
+    pub version: u64,
 }
 
 /// What the last binding found out about a parameter. It still holds for an argument of the same kind, type and extents.
@@ -121,15 +122,16 @@ impl Bound {
         }
     }
 
-    /// Checks `args` and fills the vectors in. Resident buffers that nobody wrote yet are cleared. Says whether extents
-    /// and scalars are those that the device saw last.
+    /// Checks `args` and fills the vectors in. Resident buffers that nobody wrote yet are cleared. `versions` is the last
+    /// [`Bound::version`] that was given to a binding of the registration.
     pub fn bind(
         &mut self,
         program: &Program,
         args: &[Value<'_>],
         arena: &mut Arena,
         owner: &Arc<Owner>,
-    ) -> Result<bool, WorkerError> {
+        versions: &mut u64,
+    ) -> Result<(), WorkerError> {
         let alike = if self.is_accepted { self.bind_alike(args, arena, owner.id()) } else { None };
         // Until this binding is accepted.
         self.is_accepted = false;
@@ -140,13 +142,11 @@ impl Bound {
         }
         // An empty tensor is not among what is known.
         self.is_accepted = !self.is_empty;
-        self.is_launched &= alike.is_some_and(|alike| alike.scalars);
-        Ok(self.is_launched)
-    }
-
-    /// The device is about to see the arguments.
-    pub fn launches(&mut self) {
-        self.is_launched = true;
+        if !alike.is_some_and(|alike| alike.scalars) {
+            *versions += 1;
+            self.version = *versions;
+        }
+        Ok(())
     }
 
     /// Binds arguments that are like those of the last binding. `None` where one is not, or is wrong.
@@ -188,6 +188,92 @@ impl Bound {
             alike.moved |= self.ranges.move_to(tensor as usize, occupied as usize);
         }
         Some(alike)
+    }
+
+    /// Whether the next binding has less to check: all that is known about the arguments is in `known`.
+    pub fn is_accepted(&self) -> bool {
+        self.is_accepted
+    }
+
+    /// Replaces the addresses of the host tensors; `hosts` has them in the order of their parameters. `false` where one is
+    /// not like the one before, or overlaps another argument: then some are replaced and some are not.
+    #[inline]
+    pub fn move_hosts(&mut self, hosts: &[(usize, HostTensor)]) -> bool {
+        if self.staged.len() != hosts.len() {
+            return false;
+        }
+        let (mut moved, mut last) = (0, 0);
+        for (staged, (param, host)) in self.staged.iter_mut().zip(hosts) {
+            let tensor = staged.tensor as usize;
+            let Known::Host { dtype, .. } = self.known[staged.param as usize] else { return false };
+            let is_like =
+                *param == staged.param as usize && host.dtype == dtype && host.shape == self.tensors[tensor].shape;
+            if !is_like || (staged.direction != Direction::In && !host.writable) {
+                return false;
+            }
+            staged.host = host.data;
+            if self.ranges.move_to(tensor, host.data as usize) {
+                (moved, last) = (moved + 1, tensor);
+            }
+        }
+        match moved {
+            0 => true,
+            1 => !self.ranges.meets_another(last),
+            _ => self.ranges.overlap().is_none(),
+        }
+    }
+
+    /// Replaces arguments, by parameter, with others that are like them; `false`, and nothing is replaced, where one is not
+    /// like the one before, or is wrong. `versions` as for [`Bound::bind`].
+    pub fn replace(
+        &mut self,
+        changes: &[(usize, Kept)],
+        arena: &mut Arena,
+        owner: WorkerId,
+        versions: &mut u64,
+    ) -> bool {
+        let mut moves = Vec::with_capacity(changes.len());
+        let mut numbers = Vec::new();
+        for (param, arg) in changes {
+            match (self.known[*param], arg) {
+                (Known::Resident { tensor, dtype, bytes }, Kept::Resident { buffer, shape, dtype: actual }) => {
+                    let is_like = *actual == dtype && *shape == self.tensors[tensor as usize].shape;
+                    let is_usable = buffer.state() == BufferState::Live && buffer.worker() == owner;
+                    if !is_like || !is_usable || bytes > buffer.bytes() {
+                        return false;
+                    }
+                    arena.clear_stale(buffer);
+                    moves.push((tensor as usize, arena.pointer(buffer)));
+                }
+                (Known::Scalar { scalar, dtype, baked }, Kept::Other(value)) => {
+                    let Ok(bits) = bind_scalar(value, dtype, baked, String::new) else { return false };
+                    numbers.push((scalar as usize, bits));
+                }
+                _ => return false,
+            }
+        }
+        let swap = |bound: &mut Self, moves: &mut [(usize, *mut u8)]| {
+            for (tensor, data) in moves {
+                bound.ranges.move_to(*tensor, *data as usize);
+                std::mem::swap(&mut bound.tensors[*tensor].data, data);
+            }
+        };
+        swap(self, &mut moves);
+        if moves.iter().any(|(tensor, _)| self.ranges.meets_another(*tensor)) {
+            // Backwards, because a parameter may be among the changes twice.
+            moves.reverse();
+            swap(self, &mut moves);
+            return false;
+        }
+        let mut is_new = false;
+        for (scalar, bits) in numbers {
+            is_new |= std::mem::replace(&mut self.scalars[scalar], bits) != bits;
+        }
+        if is_new {
+            *versions += 1;
+            self.version = *versions;
+        }
+        true
     }
 
     fn bind_anew(

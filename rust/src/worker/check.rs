@@ -1,7 +1,7 @@
 //! The checks of a launch without the launch.
 
 use super::error::WorkerError;
-use super::register::{Registration, check_registration};
+use super::register::{Registered, Registration, check_registration};
 use super::value::Value;
 use super::{Open, Session};
 use crate::error::Result;
@@ -17,8 +17,8 @@ impl Session<'_> {
         let open = self.open.as_mut().filter(|_| owner.is_open());
         let open = open.ok_or_else(|| WorkerError::Closed { operation: self.operation, owner: owner.clone() })?;
         let Open { arena, registry, .. } = open;
-        let bound = &mut registry.entries[registration.cid() as usize].bound;
-        bound.bind(registration.program(), args, arena, owner)?;
+        let Registered { loaded, bound } = &mut registry.entries[registration.cid() as usize];
+        bound.bind(registration.program(), args, arena, owner, &mut loaded.versions)?;
         Ok(bound.scalars.clone())
     }
 }

@@ -2,20 +2,25 @@
 //! but the worker's.
 #![allow(unsafe_code)] // It hands addresses to the device.
 
-use super::bind::{NO_MEMORY, Staged, staging_size};
+use super::bind::{Bound, NO_MEMORY, Staged, staging_size};
 use super::counters::Tally;
 use super::error::WorkerError;
 use super::packed::PackedForms;
-use super::register::{Registered, Registration, check_registration};
+use super::register::{Loaded, Registered, Registration, check_registration};
 use super::value::Value;
-use super::{Open, Session};
+use super::{Note, Open, Session, Worker};
 use crate::arena::{Arena, FILL, GUARD};
 use crate::device::{self, Device};
 use crate::error::Result;
 use crate::program::Direction;
-use crate::trace::{self, names};
+use crate::trace::{self, Span, names};
 
 impl Session<'_> {
+    /// Gives the next launch numbers to record: settings that steer nothing here and that a reader of the trace wants.
+    pub fn note(&mut self, notes: Vec<Note>) {
+        self.notes = notes;
+    }
+
     /// Runs a program once and returns when its results are there.
     ///
     /// Where every result would be empty, because a batch has no rows, nothing is copied or run.
@@ -38,20 +43,68 @@ impl Session<'_> {
         args: &[Value<'_>],
         poll: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
+        let notes = std::mem::take(&mut self.notes);
+        let (open, worker) = self.launching(registration)?;
+        let begun = Begun::new(registration, notes);
+        let bind = trace::span(names::BIND, begun.invocation, 0);
+        let bind_args = trace::span(names::BIND_ARGS, begun.invocation, args.len() as u64);
+        let Registered { loaded, bound } = &mut open.registry.entries[registration.cid() as usize];
+        bound.bind(registration.program(), args, &mut open.arena, &worker.owner, &mut loaded.versions)?;
+        drop(bind_args);
+        // SAFETY: the caller vouches for the host tensors, and they were bound just now.
+        unsafe { open.launch_bound(registration, None, &worker.tally, poll, begun, bind) }
+    }
+
+    /// What a launch works with, if the registration may launch here now.
+    pub(super) fn launching(&mut self, registration: &Registration) -> Result<(&mut Open, &Worker), WorkerError> {
         check_registration(registration, &self.worker.owner)?;
-        let (owner, tally) = (&self.worker.owner, &self.worker.tally);
+        let owner = &self.worker.owner;
         let open = self.open.as_mut().filter(|_| owner.is_open());
         let open = open.ok_or_else(|| WorkerError::Closed { operation: self.operation, owner: owner.clone() })?;
-        let cid = registration.cid() as usize;
-        let program = registration.program();
-        let invocation = if trace::is_enabled() { trace::next_invocation() } else { 0 };
-        let _run = trace::span(names::CHIP_RUN, invocation, registration.content_id());
+        Ok((open, self.worker))
+    }
+}
 
-        let bind = trace::span(names::BIND, invocation, 0);
-        let bind_args = trace::span(names::BIND_ARGS, invocation, args.len() as u64);
-        let repeats = open.registry.entries[cid].bound.bind(program, args, &mut open.arena, owner)?;
-        drop(bind_args);
-        if open.registry.entries[cid].bound.is_noop() {
+/// A launch that is recorded from here on.
+pub(super) struct Begun {
+    pub invocation: u32,
+    _run: Span,
+}
+
+impl Begun {
+    #[inline]
+    pub fn new(registration: &Registration, notes: Vec<Note>) -> Self {
+        let invocation = if trace::is_enabled() { trace::next_invocation() } else { 0 };
+        let run = trace::span(names::CHIP_RUN, invocation, registration.content_id());
+        if !notes.is_empty() {
+            let _config = trace::span(names::CONFIG, invocation, notes.len() as u64);
+            for (name, value) in notes {
+                drop(trace::span(name, invocation, value));
+            }
+        }
+        Self { invocation, _run: run }
+    }
+}
+
+impl Open {
+    /// Launches with bound arguments: those of `prepared`, or else the last ones of the registration. `bind` is the span
+    /// of binding them.
+    ///
+    /// # Safety
+    /// As for [`Session::launch`]; the arguments were bound in this session and with its arena.
+    pub(super) unsafe fn launch_bound(
+        &mut self,
+        registration: &Registration,
+        prepared: Option<&mut Bound>,
+        tally: &Tally,
+        poll: &mut dyn FnMut() -> bool,
+        begun: Begun,
+        bind: Span,
+    ) -> Result<()> {
+        let cid = registration.cid() as usize;
+        let invocation = begun.invocation;
+        let bound = prepared.as_deref().unwrap_or(&self.registry.entries[cid].bound);
+        if bound.is_noop() {
             drop(bind);
             let _runner_run = trace::span(names::RUNNER_RUN, invocation, 0);
             if trace::is_enabled() {
@@ -60,17 +113,19 @@ impl Session<'_> {
             tally.launches.add(1);
             return Ok(());
         }
-        open.grow_staging(cid)?;
+        let staging = bound.staging_bytes;
+        self.grow_staging(cid, staging)?;
         drop(bind);
-        let Open { device, arena, registry, workspace, packed } = open;
-        let entry = &mut registry.entries[cid];
+        let Open { device, arena, registry, workspace, packed } = self;
+        let Registered { loaded, bound } = &mut registry.entries[cid];
+        let bound = prepared.unwrap_or(bound);
+        let repeats = loaded.seen == bound.version;
         // SAFETY: the caller vouches for the host tensors.
-        unsafe { entry.copy_in(device.as_ref(), arena, tally, repeats, invocation) };
-        entry.find_packed(packed, device.as_ref(), arena, invocation);
+        unsafe { loaded.copy_in(bound, device.as_ref(), arena, tally, repeats, invocation) };
+        loaded.find_packed(bound, packed, device.as_ref(), arena, invocation);
 
-        let Registered { executable, scratch, bound, .. } = entry;
-        bound.launches();
-        let scratch = scratch.as_ref().map_or(NO_MEMORY, |chunk| arena.chunk_pointer(chunk));
+        loaded.seen = bound.version;
+        let scratch = loaded.scratch.as_ref().map_or(NO_MEMORY, |chunk| arena.chunk_pointer(chunk));
         let launch = device::Launch {
             tensors: &bound.tensors,
             scalars: &bound.scalars,
@@ -85,7 +140,7 @@ impl Session<'_> {
         let begin = if trace::is_enabled() { trace::now() } else { 0 };
         // SAFETY: `bind` checked number, rank, types, extents and overlap; the addresses are live memory of this arena of
         // that size; the scratch memory is what the executable asked for.
-        let outcome = unsafe { executable.launch(launch) };
+        let outcome = unsafe { loaded.executable.launch(launch) };
         if begin != 0 {
             device_wall(begin, invocation);
         }
@@ -93,12 +148,13 @@ impl Session<'_> {
         outcome?;
 
         // SAFETY: the caller vouches for the host tensors.
-        unsafe { entry.copy_out(device.as_ref(), tally, invocation) };
+        unsafe { loaded.copy_out(bound, device.as_ref(), tally, invocation) };
         tally.launches.add(1);
         if arena.is_poisoned() {
             let _validate = trace::span(names::VALIDATE, invocation, 0);
-            entry.check_staging_guards(arena)?;
-            arena.check_guards(|| format!("found after a launch of '{}'", program.name))?;
+            loaded.check_staging_guards(bound, arena)?;
+            let name = &registration.program().name;
+            arena.check_guards(|| format!("found after a launch of '{name}'"))?;
         }
         Ok(())
     }
@@ -110,13 +166,14 @@ fn device_wall(begin: u64, invocation: u32) {
     trace::record(trace::Record { begin, end, arg: 0, invocation, name, track });
 }
 
-impl Registered {
+impl Loaded {
     /// Gives each host tensor its place in the staging memory, and fills that with what the program may see there.
     ///
     /// # Safety
     /// The bound host tensors are valid for reads.
     unsafe fn copy_in(
-        &mut self,
+        &self,
+        bound: &mut Bound,
         device: &dyn Device,
         arena: &mut Arena,
         tally: &Tally,
@@ -124,12 +181,13 @@ impl Registered {
         invocation: u32,
     ) {
         let Some(staging) = &self.staging else { return };
-        let copies = self.bound.copied(Direction::Out);
+        let copies = bound.copied(Direction::Out);
         let _copies = copies.map(|bytes| trace::span(names::H2D, invocation, bytes));
-        for staged in &self.bound.staged {
+        for staged in &bound.staged {
             let target = arena.chunk_pointer(staging).wrapping_add(staged.offset as usize);
-            self.bound.tensors[staged.tensor as usize].data = target;
+            bound.tensors[staged.tensor as usize].data = target;
             if staged.direction == Direction::Out {
+                device.memory_is_fresh(target, staged.bytes);
                 // The memory holds results of earlier launches, which must not come back in what this one leaves alone.
                 if arena.is_poisoned() {
                     arena.fill_chunk(staging, staged.offset, staged.bytes, FILL);
@@ -151,14 +209,23 @@ impl Registered {
     }
 
     /// Drops the packed forms of what the launch writes and finds those of what it multiplies by.
-    fn find_packed(&mut self, forms: &mut PackedForms, device: &dyn Device, arena: &mut Arena, invocation: u32) {
-        for &tensor in &self.written {
-            forms.forget(self.bound.tensors[tensor].data, arena);
+    fn find_packed(
+        &self,
+        bound: &Bound,
+        forms: &mut PackedForms,
+        device: &dyn Device,
+        arena: &mut Arena,
+        invocation: u32,
+    ) {
+        if !forms.is_empty() {
+            for &tensor in &self.written {
+                forms.forget(bound.tensors[tensor].data, arena);
+            }
         }
         forms.begin_launch();
         for packable in self.executable.packable() {
-            let staged = self.bound.staged.iter().any(|staged| staged.tensor as usize == packable.tensor);
-            let resident = (!staged).then(|| &self.bound.tensors[packable.tensor]);
+            let staged = bound.staged.iter().any(|staged| staged.tensor as usize == packable.tensor);
+            let resident = (!staged).then(|| &bound.tensors[packable.tensor]);
             forms.add(packable, resident, device, arena, invocation);
         }
     }
@@ -167,12 +234,12 @@ impl Registered {
     ///
     /// # Safety
     /// The bound host tensors that the program writes are valid for writes.
-    unsafe fn copy_out(&self, device: &dyn Device, tally: &Tally, invocation: u32) {
-        let Some(bytes) = self.bound.copied(Direction::In) else { return };
+    unsafe fn copy_out(&self, bound: &Bound, device: &dyn Device, tally: &Tally, invocation: u32) {
+        let Some(bytes) = bound.copied(Direction::In) else { return };
         let _copies = trace::span(names::D2H, invocation, bytes);
-        for staged in self.bound.staged.iter().filter(|staged| staged.direction != Direction::In) {
+        for staged in bound.staged.iter().filter(|staged| staged.direction != Direction::In) {
             let _copy = trace::span(self.spans[staged.param as usize].1, invocation, staged.bytes);
-            let source = self.bound.tensors[staged.tensor as usize].data;
+            let source = bound.tensors[staged.tensor as usize].data;
             // SAFETY: as for the copy in; the tensor was checked to be writable.
             unsafe { device.copy_out(staged.host, source, staged.bytes as usize) };
         }
@@ -180,9 +247,9 @@ impl Registered {
     }
 
     /// Poison mode: whether the program wrote behind the end of a staged tensor.
-    fn check_staging_guards(&self, arena: &Arena) -> Result<(), WorkerError> {
+    fn check_staging_guards(&self, bound: &Bound, arena: &Arena) -> Result<(), WorkerError> {
         let Some(staging) = &self.staging else { return Ok(()) };
-        for staged in &self.bound.staged {
+        for staged in &bound.staged {
             let (offset, bytes) = guard_of(staged);
             if let Some(behind) = arena.chunk_damage(staging, offset, bytes) {
                 let program = self.registration.program();

@@ -7,6 +7,7 @@ use super::{Open, Session};
 use crate::arena::{ArenaError, Buffer, BufferSpec, BufferState, Contents, MemoryReport, Site};
 use crate::error::Result;
 use crate::id::DeviceAddr;
+use crate::trace::{self, names};
 use std::sync::Arc;
 
 /// What `free` did.
@@ -25,12 +26,25 @@ impl Session<'_> {
         open.ok_or_else(|| WorkerError::Closed { operation: self.operation, owner: owner.clone() })
     }
 
+    /// Refuses a worker that is closed.
+    ///
+    /// # Errors
+    /// [`WorkerError::Closed`].
+    pub fn check_open(&mut self) -> Result<()> {
+        self.open()?;
+        Ok(())
+    }
+
     /// Allocates a tensor. What nobody writes to it reads as zero (NaN patterns in poison mode).
     ///
     /// # Errors
     /// [`ArenaError::OutOfMemory`] and its neighbours; nothing is changed by them. [`WorkerError::Closed`].
     pub fn allocate(&mut self, spec: BufferSpec) -> Result<Arc<Buffer>> {
-        Ok(self.open()?.with_reclaim(|arena| arena.allocate(spec.clone(), Contents::Unwritten))?)
+        let open = self.open()?;
+        let buffer = open.with_reclaim(|arena| arena.allocate(spec.clone(), Contents::Unwritten))?;
+        open.device.memory_is_fresh(open.arena.pointer(&buffer), buffer.bytes());
+        self.note_live_bytes();
+        Ok(buffer)
     }
 
     /// Allocates a tensor and fills it from host memory, without a state in between that anybody could see.
@@ -43,9 +57,12 @@ impl Session<'_> {
     pub unsafe fn allocate_from(&mut self, spec: BufferSpec, src: *const u8) -> Result<Arc<Buffer>> {
         let open = self.open()?;
         let buffer = open.with_reclaim(|arena| arena.allocate(spec.clone(), Contents::Overwritten))?;
+        let copy = trace::span(names::COPY_IN, 0, buffer.bytes());
         // SAFETY: the caller vouches for the source; the buffer is fresh memory of that size.
         unsafe { open.device.copy_in(open.arena.pointer(&buffer), src, buffer.bytes() as usize) };
+        drop(copy);
         self.worker.tally.h2d_bytes.add(buffer.bytes());
+        self.note_live_bytes();
         Ok(buffer)
     }
 
@@ -54,7 +71,11 @@ impl Session<'_> {
     /// # Errors
     /// As for [`Session::allocate`].
     pub fn malloc(&mut self, bytes: u64, site: Option<Site>) -> Result<DeviceAddr> {
-        Ok(self.open()?.with_reclaim(|arena| arena.allocate_raw(bytes, site.clone()))?.addr())
+        let open = self.open()?;
+        let buffer = open.with_reclaim(|arena| arena.allocate_raw(bytes, site.clone()))?;
+        open.device.memory_is_fresh(open.arena.pointer(&buffer), bytes);
+        self.note_live_bytes();
+        Ok(buffer.addr())
     }
 
     /// Frees the allocation whose base is `addr`.
@@ -66,7 +87,9 @@ impl Session<'_> {
         let open = self.open()?;
         let buffer = open.arena.find_base(addr)?;
         open.packed.forget(open.arena.pointer(&buffer), &mut open.arena);
-        Ok(open.arena.free(&buffer)?)
+        let freed = open.arena.free(&buffer);
+        self.note_live_bytes();
+        Ok(freed?)
     }
 
     /// Frees a tensor. A second free, also after close, is no error.
@@ -81,8 +104,17 @@ impl Session<'_> {
         // Its worker is this one and it is live, so the arena is there, even where close() waits for this call.
         let Some(open) = self.open.as_mut() else { return Ok(FreeOutcome::AlreadyFreed) };
         open.packed.forget(open.arena.pointer(buffer), &mut open.arena);
-        open.arena.free(buffer)?;
+        let freed = open.arena.free(buffer);
+        self.note_live_bytes();
+        freed?;
         Ok(FreeOutcome::Freed)
+    }
+
+    /// Tells a recording how much memory is live now.
+    fn note_live_bytes(&self) {
+        if let Some(open) = self.open.as_ref() {
+            trace::counter(names::LIVE_BYTES, self.worker.owner.id().get() as u32, || open.arena.live_bytes());
+        }
     }
 
     /// Refuses a buffer that this worker may not use. `what` is the use, for the message.
@@ -106,6 +138,7 @@ impl Session<'_> {
         open.packed.forget(open.arena.pointer(&buffer), &mut open.arena);
         open.arena.prepare_write(&buffer, offset, bytes);
         let target = open.arena.pointer(&buffer).wrapping_add(offset as usize);
+        let _copy = trace::span(names::COPY_IN, 0, bytes);
         // SAFETY: the caller vouches for the source; the target lies in a live buffer.
         unsafe { open.device.copy_in(target, src, bytes as usize) };
         self.worker.tally.h2d_bytes.add(bytes);
@@ -124,6 +157,7 @@ impl Session<'_> {
         let (buffer, offset) = open.arena.find_range(src, bytes)?;
         open.arena.clear_stale(&buffer);
         let source = open.arena.pointer(&buffer).wrapping_add(offset as usize);
+        let _copy = trace::span(names::COPY_OUT, 0, bytes);
         // SAFETY: the caller vouches for the target; the source lies in a live buffer.
         unsafe { open.device.copy_out(dst, source, bytes as usize) };
         self.worker.tally.d2h_bytes.add(bytes);
@@ -164,7 +198,7 @@ impl Open {
     /// Gives up staging memory, workspace and packed forms. Says whether there was any.
     pub(super) fn reclaim(&mut self) -> bool {
         let before = self.arena.kept();
-        self.registry.entries.iter_mut().for_each(|entry| entry.release_staging(&mut self.arena));
+        self.registry.entries.iter_mut().for_each(|entry| entry.loaded.release_staging(&mut self.arena));
         self.workspace.release(&mut self.arena);
         self.packed.forget_all(&mut self.arena);
         self.arena.kept() < before

@@ -52,33 +52,35 @@ impl Expected<'_> {
         WorkerError::ArgumentValue(format!("{}: {text}", self.what()))
     }
 
+    fn expects(&self, expected: &str, got: &str, fix: &str) -> WorkerError {
+        // Programs look for these words: the name of the program may not stand between them.
+        let (param, program) = (&self.param.name, &self.program.name);
+        WorkerError::ArgumentType(format!(
+            "Parameter '{param}' expects {expected}, got {got} in a launch of '{program}'. {fix}"
+        ))
+    }
+
     pub fn no_tensor(&self, arg: &Value<'_>) -> WorkerError {
         let got = match arg {
             Value::Int(value) => format!("the int {value}"),
             Value::Float(value) => format!("the float {value}"),
             _ => "a bool".into(),
         };
-        let (what, dtype, shape) = (self.what(), self.dtype, self.shape());
-        WorkerError::ArgumentType(format!(
-            "{what} expects a {dtype} tensor of shape {shape}, got {got}. Pass a torch.Tensor or a DeviceTensor"
-        ))
+        let (dtype, shape) = (self.dtype, self.shape());
+        self.expects(&format!("a {dtype} tensor of shape {shape}"), &got, "Pass a torch.Tensor or a DeviceTensor")
     }
 
     pub fn wrong_dtype(&self, got: DType) -> WorkerError {
-        let (what, dtype) = (self.what(), self.dtype);
+        let dtype = self.dtype;
         let fix = match self.direction {
             Direction::In => format!("Convert it with .to(torch.{})", dtype.torch_name()),
             _ => format!("Allocate it as torch.{}", dtype.torch_name()),
         };
-        WorkerError::ArgumentType(format!(
-            "{what} expects dtype {dtype} (torch.{}), got {got} (torch.{}). {fix}",
-            dtype.torch_name(),
-            got.torch_name()
-        ))
+        let named = |dtype: DType| format!("{dtype} (torch.{})", dtype.torch_name());
+        self.expects(&format!("dtype {}", named(dtype)), &named(got), &fix)
     }
 
     pub fn wrong_shape(&self, got: &Shape) -> WorkerError {
-        let (what, shape) = (self.what(), self.shape());
         let detail = if got.len() == self.dims.len() {
             let differs = |(axis, dim): (usize, &Dim)| match dim {
                 Dim::Const(extent) if *extent != got[axis] => Some((axis, *extent)),
@@ -93,7 +95,7 @@ impl Expected<'_> {
                 got.len()
             )
         };
-        WorkerError::ArgumentType(format!("{what} expects shape {shape}, got {got}. {detail}"))
+        self.expects(&format!("shape {}", self.shape()), &got.to_string(), &detail)
     }
 
     pub fn wrong_symbol(&self, symbol: u32, axis: usize, got: u64, known: u64, first: u32) -> WorkerError {

@@ -8,6 +8,7 @@
 //! | `bind`      | the one validator of arguments; `scalar` narrows numbers, `ranges` finds overlaps,  |
 //! |             | `mismatch` words refusals                                                           |
 //! | `packed`    | packed forms beside resident weights                                                |
+//! | `prepared`  | arguments that are checked once, for many launches                                  |
 //! | `check`     | what `bind` says about arguments, without a launch                                  |
 //! | `launch`    | bind, copies in, the device's work, copies out; `workspace` lends memory            |
 //! | `close`     | the end, in the order that the contract sets                                        |
@@ -25,6 +26,7 @@ mod launch;
 mod memory;
 mod mismatch;
 mod packed;
+mod prepared;
 mod ranges;
 mod register;
 mod scalar;
@@ -35,8 +37,9 @@ pub use close::CloseReport;
 pub use counters::Counters;
 pub use error::WorkerError;
 pub use memory::FreeOutcome;
+pub use prepared::Prepared;
 pub use register::Registration;
-pub use value::{HostTensor, Value};
+pub use value::{HostTensor, Kept, Value};
 
 use crate::arena::{Arena, Buffer, BufferSpec, MemoryReport, Owner, Site};
 use crate::device::Device;
@@ -44,6 +47,7 @@ use crate::error::Result;
 use crate::fork;
 use crate::id::{DeviceAddr, WorkerId};
 use crate::program::Program;
+use crate::trace;
 use counters::Tally;
 use packed::PackedForms;
 use register::Registry;
@@ -93,7 +97,12 @@ pub struct Session<'a> {
     /// What the user called, for messages.
     operation: &'static str,
     open: MutexGuard<'a, Option<Open>>,
+    /// What the next launch records beside its own spans.
+    notes: Vec<Note>,
 }
+
+/// A number that a launch has with it and nothing reads, and the span that it is recorded as.
+pub type Note = (trace::Name, u64);
 
 impl Worker {
     /// Opens a worker.
@@ -144,7 +153,7 @@ impl Worker {
         self.check_process(operation)?;
         // A panic of a kernel leaves nothing half done that the next call would rely on.
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(Session { worker: self, operation, open })
+        Ok(Session { worker: self, operation, open, notes: Vec::new() })
     }
 
     /// Enters the worker unless somebody is in it.
@@ -158,7 +167,7 @@ impl Worker {
             Err(TryLockError::Poisoned(error)) => error.into_inner(),
             Err(TryLockError::WouldBlock) => return Ok(None),
         };
-        Ok(Some(Session { worker: self, operation, open }))
+        Ok(Some(Session { worker: self, operation, open, notes: Vec::new() }))
     }
 
     fn check_process(&self, operation: &'static str) -> Result<(), WorkerError> {

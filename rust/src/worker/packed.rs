@@ -119,6 +119,11 @@ impl PackedForms {
         }
     }
 
+    /// Whether nothing is known about any matrix.
+    pub fn is_empty(&self) -> bool {
+        self.forms.is_empty()
+    }
+
     /// The bytes at `matrix` are about to change, or to belong to nobody.
     #[inline]
     pub fn forget(&mut self, matrix: *const u8, arena: &mut Arena) {

@@ -16,7 +16,7 @@ pub(super) struct Range {
 }
 
 /// The memory of all tensors of a launch.
-#[derive(Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub(super) struct Ranges {
     all: Vec<Range>,
     /// Room to sort them.
@@ -49,6 +49,13 @@ impl Ranges {
         let bytes = range.end - range.start;
         range.end = start.saturating_add(bytes);
         std::mem::replace(&mut range.start, start) != start
+    }
+
+    /// Whether a range overlaps another one, and one of them is written.
+    pub fn meets_another(&self, index: usize) -> bool {
+        let range = &self.all[index];
+        let others = self.all.iter().enumerate().filter(|(other, _)| *other != index);
+        others.into_iter().any(|(_, other)| range.meets(other) && (range.written || other.written))
     }
 
     /// The parameters of two ranges that overlap, the first of which is written.
@@ -103,6 +110,7 @@ mod tests {
             }
             let [few, many] = [all.overlap_of_few(), all.overlap_of_many()];
             prop_assert_eq!(few.is_some(), many.is_some());
+            prop_assert_eq!(few.is_some(), (0..ranges.len()).any(|index| all.meets_another(index)));
             for (a, b) in few.into_iter().chain(many) {
                 prop_assert!(a.meets(&b) && (a.written || b.written) && a.param != b.param);
             }

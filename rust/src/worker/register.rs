@@ -7,8 +7,8 @@ use crate::arena::{Arena, ArenaError, Chunk, Owner, Purpose};
 use crate::device::Executable;
 use crate::error::Result;
 use crate::id::WorkerId;
-use crate::program::{Direction, Param, ParamKind, Program};
-use crate::trace::{self, Name, names};
+use crate::program::{Direction, Loc, Param, ParamKind, Program};
+use crate::trace::{self, Labels, Name, names};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -65,20 +65,30 @@ pub(super) struct Registry {
 
 /// What a worker keeps for a registration.
 pub(super) struct Registered {
+    pub loaded: Loaded,
+    /// The arguments of its last launch that was not prepared.
+    pub bound: Bound,
+}
+
+/// The program of a registration, and the memory that its launches share.
+pub(super) struct Loaded {
     pub registration: Arc<Registration>,
     pub executable: Box<dyn Executable>,
     /// Scratch memory of the executable, if it needs any.
     pub scratch: Option<Chunk>,
     /// Where host arguments are staged; grows to the largest launch.
     pub staging: Option<Chunk>,
-    pub bound: Bound,
+    /// The last [`Bound::version`] that was given to a binding.
+    pub versions: u64,
+    /// The version that the device saw last.
+    pub seen: u64,
     /// Names of the spans of the copies in and out, by parameter.
     pub spans: Vec<(Name, Name)>,
     /// Tensors that the program writes, by their place among the tensors.
     pub written: Vec<usize>,
 }
 
-impl Registered {
+impl Loaded {
     /// Gives the staging memory back.
     pub fn release_staging(&mut self, arena: &mut Arena) {
         self.staging.take().into_iter().for_each(|chunk| arena.release(chunk));
@@ -86,10 +96,9 @@ impl Registered {
 }
 
 impl Open {
-    /// Makes the staging memory of a registration large enough for its bound arguments. Its contents do not survive.
-    pub(super) fn grow_staging(&mut self, cid: usize) -> Result<(), ArenaError> {
-        let entry = &mut self.registry.entries[cid];
-        let needed = entry.bound.staging_bytes;
+    /// Makes the staging memory of a registration at least this large. Its contents do not survive.
+    pub(super) fn grow_staging(&mut self, cid: usize, needed: u64) -> Result<(), ArenaError> {
+        let entry = &mut self.registry.entries[cid].loaded;
         if needed <= entry.staging.as_ref().map_or(0, Chunk::bytes) {
             return Ok(());
         }
@@ -98,7 +107,7 @@ impl Open {
         let roomy = needed.saturating_add(needed / 4);
         let take = |arena: &mut Arena, bytes| arena.reserve(bytes, Purpose::Staging);
         let chunk = self.with_reclaim(|arena| take(arena, roomy).or_else(|_| take(arena, needed)))?;
-        self.registry.entries[cid].staging = Some(chunk);
+        self.registry.entries[cid].loaded.staging = Some(chunk);
         Ok(())
     }
 }
@@ -115,13 +124,13 @@ impl Session<'_> {
         let open = self.open.as_mut().filter(|_| owner.is_open());
         let open = open.ok_or_else(|| WorkerError::Closed { operation: self.operation, owner: owner.clone() })?;
         // Comparing addresses is sound because the registration keeps its program alive.
-        let same = open.registry.entries.iter().find(|known| Arc::ptr_eq(&known.registration.program, &program));
+        let same = open.registry.entries.iter().find(|known| Arc::ptr_eq(&known.loaded.registration.program, &program));
         if let Some(known) = same {
-            return Ok(known.registration.clone());
+            return Ok(known.loaded.registration.clone());
         }
         let content = program.encode();
         if let Some(&known) = open.registry.by_content.get(content.as_slice()) {
-            return Ok(open.registry.entries[known].registration.clone());
+            return Ok(open.registry.entries[known].loaded.registration.clone());
         }
         let content_id = fnv1a(&content);
         let prewarm = trace::span(names::PREWARM, 0, content_id);
@@ -131,6 +140,7 @@ impl Session<'_> {
             0 => None,
             bytes => Some(open.with_reclaim(|arena| arena.reserve(bytes, Purpose::Scratch))?),
         };
+        trace::set_labels(content_id, labels_of(&program));
         let cid = open.registry.entries.len();
         let bound = Bound::for_program(&program);
         let spans = program.params.iter().map(|Param { name, .. }| {
@@ -141,9 +151,17 @@ impl Session<'_> {
         let registration = Arc::new(Registration { owner, cid: cid as u64, content_id, estimate_ns, program });
         open.registry.by_content.insert(content.into_boxed_slice(), cid);
         let (registration_kept, written) = (registration.clone(), written(registration.program()));
-        let entry =
-            Registered { registration: registration_kept, executable, scratch, staging: None, bound, spans, written };
-        open.registry.entries.push(entry);
+        let loaded = Loaded {
+            registration: registration_kept,
+            executable,
+            scratch,
+            staging: None,
+            versions: 0,
+            seen: 0,
+            spans,
+            written,
+        };
+        open.registry.entries.push(Registered { loaded, bound });
         tally.registrations.add(1);
         Ok(registration)
     }
@@ -156,10 +174,19 @@ impl Session<'_> {
     pub fn unregister(&mut self, registration: &Registration) -> Result<()> {
         check_registration(registration, &self.worker.owner)?;
         if let Some(Open { arena, registry, .. }) = self.open.as_mut() {
-            registry.entries[registration.cid as usize].release_staging(arena);
+            registry.entries[registration.cid as usize].loaded.release_staging(arena);
         }
         Ok(())
     }
+}
+
+/// What traces call the program and its kernels.
+fn labels_of(program: &Program) -> Labels {
+    let source = |Loc(file, line, _): Loc| {
+        program.files.get(file as usize).map_or_else(String::new, |file| format!("{file}:{line}"))
+    };
+    let kernels = program.kernels.iter().map(|kernel| (kernel.name.clone(), source(kernel.at))).collect();
+    Labels { program: program.name.clone(), kernels }
 }
 
 /// The tensors that a program writes, by their place among its tensors.

@@ -27,6 +27,46 @@ pub enum Value<'a> {
     Bool(bool),
 }
 
+/// A [`Value`] that keeps the description of its buffer.
+#[derive(Clone, Debug)]
+pub enum Kept {
+    /// See [`Value::Resident`].
+    Resident {
+        /// The buffer.
+        buffer: Arc<Buffer>,
+        /// Extents of the view.
+        shape: Shape,
+        /// Element type of the view.
+        dtype: DType,
+    },
+    /// Anything else.
+    Other(Value<'static>),
+}
+
+impl Kept {
+    /// The value.
+    pub fn value(&self) -> Value<'_> {
+        match self {
+            Kept::Resident { buffer, shape, dtype } => Value::Resident { buffer, shape, dtype: *dtype },
+            Kept::Other(value) => *value,
+        }
+    }
+}
+
+impl From<Value<'_>> for Kept {
+    fn from(value: Value<'_>) -> Self {
+        Kept::Other(match value {
+            Value::Resident { buffer, shape, dtype } => {
+                return Kept::Resident { buffer: buffer.clone(), shape: *shape, dtype };
+            }
+            Value::Host(host) => Value::Host(host),
+            Value::Int(number) => Value::Int(number),
+            Value::Float(number) => Value::Float(number),
+            Value::Bool(truth) => Value::Bool(truth),
+        })
+    }
+}
+
 /// A row-major tensor in host memory.
 #[derive(Clone, Copy, Debug)]
 pub struct HostTensor {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pypto.frontend import scalars, views
@@ -173,7 +174,7 @@ def dtype_at(call: BoundCall, position: int) -> DataType:
     if not obj.supported:
         call.builder.fail(
             "unsupported",
-            f"elements of dtype {obj!r} are not supported",
+            f"elements of dtype {obj!r} are not supported{obj.why_not}",
             call.node_of(position),
             "use FP32, FP16, BF16, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32 or BOOL",
         )
@@ -231,11 +232,27 @@ def valid_shape(call: BoundCall, shape: tuple[Dim, ...], name: str = "valid_shap
 
 
 def to_dtype(builder: Builder, tile: Var, dtype: DataType, node: ast.AST, mode: str = "rint") -> Var:
-    """The tile converted to `dtype`, if it has another, along the chain of conversions that the chip has."""
-    for hop in convert.chain(tile.type.dtype, dtype) or (dtype,):
+    """The tile converted to `dtype`, if it has another, along the chain of conversions that the chip has.
+
+    Signed and unsigned integers of one width have the same bits, and no conversion.
+    """
+    source = tile.type.dtype
+    hops = convert.chain(source, dtype)
+    if hops is None:
+        if (source.is_integer and dtype.is_integer) and source.bits == dtype.bits:
+            return builder.op(
+                "reinterpret_view", replace(tile.tile, dtype=dtype), (tile,), node, {"dtype": dtype}, tile.name
+            )
+        builder.fail(
+            "type",
+            f"{source} beside {dtype}: the chip has no conversion from {source} to {dtype}, in any number of steps",
+            node,
+            f"convert both to one dtype; the same bits as another dtype: pl.reinterpret_view(x, pl.{dtype})",
+        )
+    for hop in hops:
         old = tile.tile
         if old.dtype is not hop:
-            type = TileType(old.shape, hop, old.valid, old.space, old.tensor_level)
+            type = replace(old, dtype=hop)
             tile = builder.op("cast", type, (tile,), node, {"target_type": hop, "mode": mode}, tile.name)
     return tile
 

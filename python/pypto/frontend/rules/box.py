@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pypto.frontend import scalars, views, windows
-from pypto.frontend.rules import pieces, validity
+from pypto.frontend import scalars, validity, views, windows
+from pypto.frontend.rules import pieces
 from pypto.frontend.rules.base import (
     Rule,
     absent,
@@ -55,6 +55,10 @@ def slice(call: BoundCall) -> Value:
             node,
             "give one extent and one offset for each axis: pl.slice(x, shape, offset)",
         )
+    for extent in shape:
+        if isinstance(extent, int) and extent <= 0:
+            message = f"{call.form.spelling}: an extent of shape is {extent}"
+            builder.fail("value", message, call.node_of(1), "shape comes first: pl.slice(x, shape, offset)")
     valid = valid_shape(call, shape)
     keep = _kept(call, shape)
     if isinstance(source, Var) and isinstance(source.type, TileType):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pypto.frontend import scalars
-from pypto.frontend.rules import validity
+from pypto.frontend import scalars, validity
 from pypto.frontend.rules.base import (
     Rule,
     absent,
@@ -64,6 +63,9 @@ def create_tensor(call: BoundCall) -> Value:
             "write a number, or leave it out and write the tensor in a kernel",
         )
     attrs = {"init_value": fill.value if isinstance(fill, Const) else None}
+    manual = call.given("manual_dep")
+    if isinstance(manual, Const) and manual.value:
+        attrs["manual_dep"] = True
     return builder.op(
         "create_tensor", TensorType(extents, dtype), (tuple(of_dim(dim) for dim in extents),), call.node, attrs
     )

@@ -9,7 +9,7 @@ from pypto.frontend.rules.base import Rule, integers
 from pypto.frontend.values import Value, Window, describe, is_scalar
 from pypto.ir.exprs import Const, Expr, cast
 from pypto.ir.nodes import OpStmt, Var
-from pypto.language.dtypes import FP32, INDEX, INT64
+from pypto.language.dtypes import FP32, INDEX, INT64, DataType
 
 if TYPE_CHECKING:
     from pypto.frontend.calls import BoundCall
@@ -51,13 +51,21 @@ def read(call: BoundCall) -> Value:
     return views.read_element(call.builder, owner, at, call.node)
 
 
+def _is_literal_of(value: Const, dtype: DataType) -> bool:
+    """Whether a number as it is written in a kernel means one of this dtype."""
+    if value.dtype is dtype or value.dtype is INDEX:
+        folded = cast(value, FP32 if dtype.is_float else dtype)
+        return dtype.is_float or (isinstance(folded, Const) and folded.value == value.value)
+    return value.dtype is FP32 and dtype.is_float
+
+
 def write(call: BoundCall) -> Value:
     """Writes one element, in place: an on-chip value changes under all its names."""
     builder = call.builder
     owner, at = _place(call)
     value = scalars.scalar(builder, call.values[2], call.node_of(2), "the value")
     dtype = owner.type.dtype
-    if isinstance(value, Const):
+    if isinstance(value, Const) and _is_literal_of(value, dtype):
         value = cast(value, FP32 if dtype.is_float else dtype)
     elif value.dtype is not dtype and (value.dtype is not INDEX or dtype is not INT64):  # two names of one type
         builder.fail(

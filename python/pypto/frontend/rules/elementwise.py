@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from pypto.frontend import scalars
-from pypto.frontend.rules import convert, validity
+from pypto.frontend import scalars, validity
+from pypto.frontend.rules import convert
 from pypto.frontend.rules.base import (
     Rule,
     constant,
@@ -26,6 +27,7 @@ from pypto.ir.exprs import cast as cast_scalar
 from pypto.ir.nodes import Var
 from pypto.ir.types import TileType
 from pypto.language.dtypes import BOOL, FP32, DataType
+from pypto.language.enums import MemorySpace
 
 if TYPE_CHECKING:
     from pypto.frontend.calls import BoundCall
@@ -53,7 +55,7 @@ _SCALAR_SPELLING: Final = {
 
 def like(type: TileType, dtype: DataType | None = None) -> TileType:
     """The type of a result with the shape and validity of an operand."""
-    return TileType(type.shape, dtype or type.dtype, type.valid, tensor_level=type.tensor_level)
+    return replace(type, dtype=dtype or type.dtype, space=MemorySpace.Vec)
 
 
 def promoted(call: BoundCall, a: Var, b: Var) -> tuple[Var, Var]:
@@ -251,8 +253,7 @@ def partial(call: BoundCall) -> Value:
     a, b = promoted(call, *pair(call, 0, 1))
     same_shape(call, numbers(call, a), b)
     valid = tuple(validity.larger(call, x, y) for x, y in zip(a.tile.valid, b.tile.valid, strict=True))
-    validity.require_rows(call, a.tile.shape, valid)
-    type = TileType(a.tile.shape, a.type.dtype, valid, tensor_level=a.tile.tensor_level)
+    type = replace(like(a.tile), valid=valid)
     return result(call, call.form.op.name, type, (a, b))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pypto.frontend.rules.base import Rule, in_kernel, result, static_shape, tile_at
@@ -49,7 +50,7 @@ def pad_constant(call: BoundCall, dtype: DataType) -> Const:
 def filled(call: BoundCall, tile: Var) -> Var:
     """The value with what is not valid of it filled."""
     old = tile.tile
-    type = TileType(old.shape, old.dtype, old.shape, old.space, old.tensor_level)
+    type = replace(old, valid=old.shape)
     return result(call, "fillpad", type, (tile,), pad_value=pad_constant(call, old.dtype))
 
 
@@ -70,14 +71,6 @@ def fillpad_expand(call: BoundCall) -> Value:
             f"{call.form.spelling}: {list(shape)} is no larger box than {list(old.shape)}",
             call.node_of(1),
             "give an extent for each axis, no smaller than that of the value",
-        )
-    if shape[1:-1] != old.shape[1:-1]:
-        call.builder.fail(
-            "unsupported",
-            f"{call.form.spelling}: only the outermost axis and the last one can grow, not {list(old.shape)} to "
-            f"{list(shape)}",
-            call.node_of(1),
-            "reshape it to two axes first",
         )
     type = TileType(shape, old.dtype, shape, old.space, old.tensor_level)
     return result(call, "fillpad_expand", type, (tile,), pad_value=pad_constant(call, old.dtype))

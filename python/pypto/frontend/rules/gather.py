@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pypto.frontend import scalars
-from pypto.frontend.rules import shape, validity
+from pypto.frontend import scalars, validity
+from pypto.frontend.rules import shape
 from pypto.frontend.rules.base import (
     Rule,
     absent,

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from pypto.frontend import scalars, views
-from pypto.frontend.rules import pieces, shape, validity
+from pypto.frontend import scalars, validity, views
+from pypto.frontend.rules import pieces, shape
 from pypto.frontend.rules.base import Rule, absent, constant, in_kernel, result, tile_at, to_dtype
 from pypto.frontend.rules.levels import tensor_keyword
 from pypto.frontend.values import Value, Window
-from pypto.ir.exprs import Dim, Expr, index, same
+from pypto.ir.exprs import Dim, Expr, index
 from pypto.ir.nodes import Var
 from pypto.ir.types import TileType
 from pypto.language.dtypes import FP32, INT8, INT32, DataType
@@ -91,17 +92,10 @@ def _products(call: BoundCall, acc: Var | None, a: Var, b: Var, condition: tuple
     """One product, or one for each matrix of a batch."""
     left, right = _matrix(a.tile.shape), _matrix(b.tile.shape)
     if all(extent == 1 for extent in right[:-2]):
-        a_rows = a.tile.is_full or all(extent == 1 for extent in left[:-2])
-        if a_rows:  # the rows of a batch on the left are rows of one product
-            return _one(call, acc, a, b, condition, (1,) * (len(right) - len(left)) + left[:-1])
+        # The rows of a batch on the left are rows of one product.
+        missing = (1,) * (len(right) - len(left))
+        return _one(call, acc, a, b, condition, missing + left[:-1], missing + _matrix(a.tile.valid)[:-1])
     batch = _broadcast(call, left[:-2], right[:-2])
-    if not a.tile.is_full or not b.tile.is_full:
-        call.builder.fail(
-            "unsupported",
-            f"{call.form.spelling} of a batch of partly valid matrices is not supported",
-            call.node,
-            "multiply matrix by matrix, or make all of it valid first: pl.fillpad(x)",
-        )
     builder, node = call.builder, call.node
     whole = (*batch, left[-2], right[-1])
     dtype = _accumulator(call, a.type.dtype)
@@ -115,12 +109,25 @@ def _products(call: BoundCall, acc: Var | None, a: Var, b: Var, condition: tuple
         offsets = (*map(index, at), index(0), index(0))
         box = ((1,) * len(batch)) + whole[-2:]
         part = None if acc is None else _plane(call, joined, offsets, box)
-        product = _one(call, part, _pick(call, a, at), _pick(call, b, at), condition, (left[-2],))
+        one = _pick(call, a, at)
+        product = _one(call, part, one, _pick(call, b, at), condition, (left[-2],), one.tile.valid[:1])
         joined = pieces.put(builder, joined, product, offsets, node)
-    return joined
+    valid = (*_batch_valid(call, a.tile, b.tile, batch), _matrix(a.tile.valid)[-2], b.tile.valid[-1])
+    return pieces.retyped(builder, joined, replace(joined.tile, valid=valid), node)
 
 
-def _matrix(extents: tuple[int, ...]) -> tuple[int, ...]:
+def _batch_valid(call: BoundCall, a: TileType, b: TileType, batch: tuple[int, ...]) -> tuple[Dim, ...]:
+    """Of a batch the matrices that both operands have; one matrix serves all of them."""
+    valid: list[Dim] = list(batch)
+    for operand in (a, b):
+        parts = list(zip(operand.shape[:-2], operand.valid[:-2], strict=True))
+        for axis, (extent, part) in enumerate(parts, len(batch) - len(parts)):
+            if extent != 1:
+                valid[axis] = validity.smaller(call.builder, valid[axis], part, call.node)
+    return tuple(valid)
+
+
+def _matrix(extents: tuple[Any, ...]) -> tuple[Any, ...]:
     return extents if len(extents) > 1 else (1, *extents)
 
 
@@ -153,14 +160,22 @@ def _plane(call: BoundCall, tile: Var, offsets: tuple[Expr, ...], box: tuple[int
     rank = len(box)
     keep = tuple(range(rank)) if not tile.tile.tensor_level else (rank - 2, rank - 1)
     part = pieces.part_of(call.builder, tile, offsets, box, box, keep, call.node)
-    flat = TileType(box[-2:], part.type.dtype, box[-2:], part.tile.space, part.tile.tensor_level)
+    # A matrix beyond the valid ones is multiplied, too: what comes of it is not valid either.
+    flat = TileType(box[-2:], part.type.dtype, tile.tile.valid[-2:], part.tile.space, part.tile.tensor_level)
     return pieces.retyped(call.builder, part, flat, call.node)
 
 
 def _one(
-    call: BoundCall, acc: Var | None, a: Var, b: Var, condition: tuple[Expr, ...], leading: tuple[int, ...]
+    call: BoundCall,
+    acc: Var | None,
+    a: Var,
+    b: Var,
+    condition: tuple[Expr, ...],
+    leading: tuple[int, ...],
+    valid: tuple[Dim, ...],
 ) -> Var:
-    type = _product(call, a, b, leading)
+    """One product; `leading` are the rows of the result (of a batch more axes), `valid` what is valid of them."""
+    type = _product(call, a, b, leading, valid)
     if acc is None:
         return result(call, "matmul", type, (a, b))
     _require_accumulator(call, acc, type.shape, type.dtype)
@@ -179,7 +194,7 @@ def _require_accumulator(call: BoundCall, acc: Var, wanted: tuple[int, ...], dty
         )
 
 
-def _product(call: BoundCall, a: Var, b: Var, leading: tuple[int, ...]) -> TileType:
+def _product(call: BoundCall, a: Var, b: Var, leading: tuple[int, ...], valid: tuple[Dim, ...]) -> TileType:
     left, right = a.tile, b.tile
     if left.dtype is not right.dtype:
         call.builder.fail(
@@ -198,18 +213,8 @@ def _product(call: BoundCall, a: Var, b: Var, leading: tuple[int, ...]) -> TileT
             if inner == cols
             else "the columns of the left operand are the rows of the right one",
         )
-    k_left, k_right = left.valid[-1], right.valid[-2] if len(right.valid) > 1 else 1
-    if isinstance(k_left, int) and isinstance(k_right, int) and not same(k_left, k_right) and k_right < k_left:
-        call.builder.fail(
-            "value",
-            f"{call.form.spelling}: {k_left} valid columns on the left, {k_right} valid rows on the right",
-            call.node,
-            "make the inner valid extents equal, with pl.set_validshape or pl.fillpad",
-        )
-    rows, _ = validity.require_rows(call, left.shape, left.valid)
-    outer: tuple[Dim, ...] = leading if left.is_full else (*leading[:-1], rows)
     space, level = MemorySpace.Acc, left.tensor_level
-    return TileType((*leading, cols), _accumulator(call, left.dtype), (*outer, right.valid[-1]), space, level)
+    return TileType((*leading, cols), _accumulator(call, left.dtype), (*valid, right.valid[-1]), space, level)
 
 
 def _accumulator(call: BoundCall, dtype: DataType) -> DataType:

@@ -27,7 +27,8 @@ def _reduced(call: BoundCall, axis: int) -> Value:
     dtype = INT32 if "_arg" in call.form.op.name else tile.dtype
     shape, valid = list(tile.shape), list(tile.valid)
     shape[axis], valid[axis] = 1, 1
-    type = TileType(tuple(shape), dtype, tuple(valid), tensor_level=tile.tensor_level)
+    spread = (*tile.spread[:-1], 1) if tile.spread and axis == -1 else None
+    type = TileType(tuple(shape), dtype, tuple(valid), tensor_level=tile.tensor_level, spread=spread)
     return result(call, call.form.op.name, type, (source,))
 
 

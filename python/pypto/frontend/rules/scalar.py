@@ -46,6 +46,16 @@ def identity(call: BoundCall) -> Value:
     return call.values[0]  # type: ignore[no-any-return]
 
 
+def no_dep(call: BoundCall) -> Value:
+    """`no_dep(tensor)`: the tensor, as an argument that no task waits for."""
+    value: Value = call.values[0]
+    if not isinstance(value, Var) or not value.is_tensor or call.builder.level == "kernel":
+        return value
+    untracked = Var(value.name, value.type, value.loc)
+    untracked.forward, untracked.untracked = value, True
+    return untracked
+
+
 class _Handle:
     """What prefetches pass around: a context, an event, a session."""
 
@@ -67,6 +77,7 @@ RULES: dict[str, Rule] = {
     "block_scalar": block_scalar,
     "dim": dim,
     "identity": identity,
+    "no_dep": no_dep,
     "handle": handle,
     "nothing": nothing,
 }

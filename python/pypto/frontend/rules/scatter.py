@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pypto.frontend import views
-from pypto.frontend.rules import validity
+from pypto.frontend import validity, views
 from pypto.frontend.rules.base import Rule, absent, constant, in_kernel, result, tensor_at, tile_at
 from pypto.frontend.rules.gather import (
     index_tile,
@@ -35,6 +34,7 @@ def scatter(call: BoundCall) -> Value:
         target, source = tile_at(call, position_of(call, "dst")), tile_at(call, 0)
         _same_dtype(call, target, source)
         number = _spread(call, target, source)
+        validity.require_rows(call, source.tile.shape, source.tile.valid)
         return result(call, "scatter_mask", target.tile, (target, source), mask_pattern=number, blend=True)
     for name in ("index", "src"):
         if absent(call.given(name)):
@@ -49,6 +49,7 @@ def scatter(call: BoundCall) -> Value:
     require_axis(call, -1, len(target.tile.shape))
     _same_dtype(call, target, source)
     _same_extent(call, where, source)
+    validity.require_rows(call, source.tile.shape, source.tile.valid)
     return result(call, "scatter", target.tile, (target, where, source))
 
 
@@ -99,6 +100,7 @@ def tile_scatter(call: BoundCall) -> Value:
     target, source, where = tile_at(call, 0), tile_at(call, 1), index_tile(call, 2)
     _same_dtype(call, target, source)
     _same_extent(call, where, source)
+    validity.require_rows(call, where.tile.shape, where.tile.valid)
     return _in_place(call, "tile_scatter", target, (target, source, where))
 
 
@@ -108,6 +110,7 @@ def scatter_mask(call: BoundCall) -> Value:
     target, source = tile_at(call, 0), tile_at(call, 1)
     _same_dtype(call, target, source)
     number = _spread(call, target, source)
+    validity.require_rows(call, source.tile.shape, source.tile.valid)
     return _in_place(call, "scatter_mask", target, (target, source), mask_pattern=number, blend=False)
 
 
@@ -128,6 +131,7 @@ def scatter_update(call: BoundCall) -> Value:
             "write pl.scatter_update(x, -2, index, src)",
         )
     numbers, rows = signed(call, index_tile(call, at)), tile_at(call, at + 1)
+    validity.require_rows(call, rows.tile.shape, rows.tile.valid)
     count = numbers.tile.physical
     if count[0] * count[1] != rows.tile.physical[0]:
         call.builder.fail(
@@ -162,6 +166,7 @@ def _wrong_width(call: BoundCall, rows: Var, width: int) -> None:
 
 def _scatter_memory(call: BoundCall, tile: Var, elements: Var, memory: Var) -> Var:
     builder = call.builder
+    validity.require_rows(call, tile.tile.shape, tile.tile.valid)
     if tile.type.dtype is not memory.type.dtype:
         builder.fail(
             "type",

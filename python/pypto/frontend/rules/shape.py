@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pypto.frontend import scalars, views
-from pypto.frontend.rules import pieces, validity
-from pypto.frontend.rules.base import Rule, absent, constant, dims, dtype_at, in_kernel, result, static_shape, tile_at
+from pypto.frontend import scalars, validity, views
+from pypto.frontend.rules import pieces
+from pypto.frontend.rules.base import (
+    Rule,
+    absent,
+    constant,
+    dims,
+    dtype_at,
+    in_kernel,
+    result,
+    static_shape,
+    tile_at,
+    valid_shape,
+)
 from pypto.frontend.values import Value, Window, describe
 from pypto.ir.exprs import Dim, Expr, index, of_dim, product
 from pypto.ir.nodes import Var
-from pypto.ir.types import TensorType, TileType
-from pypto.language.dtypes import INDEX, INT64
+from pypto.ir.types import TensorType, TileType, same_extents
+from pypto.language.dtypes import INDEX, INT64, DataType
 from pypto.language.enums import TensorLayout
 
 if TYPE_CHECKING:
@@ -38,7 +50,7 @@ def reshape(call: BoundCall) -> Value:
     """The same elements in another shape."""
     source = _owner(call)
     if isinstance(source.type, TileType):
-        return _reshape_tile(call, source)
+        return _reshape_tile(call, source, static_shape(call, 1))
     return _reshape_tensor(call, source, dims(call, 1, "shape"))
 
 
@@ -63,8 +75,7 @@ def _reshape_tensor(call: BoundCall, source: Var, extents: tuple[Dim, ...]) -> V
     return call.builder.op("reshape", type, args, call.node, hint=source.name)
 
 
-def _reshape_tile(call: BoundCall, source: Var) -> Value:
-    shape = static_shape(call, 1)
+def _reshape_tile(call: BoundCall, source: Var, shape: tuple[int, ...]) -> Var:
     old = source.tile
     if product(shape) != product(old.shape):
         call.builder.fail(
@@ -83,33 +94,11 @@ def _reshape_tile(call: BoundCall, source: Var) -> Value:
 
 
 def _reshaped(call: BoundCall, old: TileType, shape: tuple[int, ...]) -> tuple[Dim, ...]:
-    """The validity of a tile in another shape, where whole rows of both are valid."""
+    """The validity of a tile in another shape."""
     builder, node = call.builder, call.node
-    if old.is_full:
-        return shape
-    rows, cols = validity.require_rows(call, old.shape, old.valid)
-    _, width = old.physical
-    leading = shape[:-1]
-    outer = next((axis for axis, extent in enumerate(leading) if extent != 1), None)
-    if cols == width or old.physical[0] == 1:
-        # The valid elements are the first ones: they are the first ones of the new shape, too.
-        count = validity.scaled(builder, rows, width, node) if cols == width else cols
-        if outer is None:
-            return (*leading, count)
-        inner = 1
-        for extent in shape[outer + 1 :]:
-            inner *= extent
-        exact = count % inner == 0 if isinstance(count, int) else inner == 1 or (cols == width and width % inner == 0)
-        if exact:
-            return (*shape[:outer], validity.divided(builder, count, inner, node), *shape[outer + 1 :])
-    if shape[-1] == width and rows == old.physical[0]:
-        return (*leading, cols)
-    if shape[-1] == width and outer is not None:
-        inner = 1
-        for extent in leading[outer + 1 :]:
-            inner *= extent
-        if inner == 1 or (isinstance(rows, int) and rows % inner == 0):
-            return (*shape[:outer], validity.divided(builder, rows, inner, node), *leading[outer + 1 :], cols)
+    valid = validity.reshaped(builder, old.shape, old.valid, shape, node)
+    if valid is not None:
+        return valid
     call.builder.fail(
         "value",
         f"{call.form.spelling}: the valid part of {list(old.shape)} is no box of {list(shape)}",
@@ -172,24 +161,13 @@ def swapped(call: BoundCall, tile: Var, a: int, b: int) -> Var:
     rank = len(shape)
     rest = [axis for axis in range(rank) if axis not in (a, b)]
     if all(shape[axis] == 1 for axis in rest):
-        matrix = TileType(
-            (old.shape[a], old.shape[b]), old.dtype, (old.valid[a], old.valid[b]), old.space, old.tensor_level
-        )
-        flipped = TileType((shape[a], shape[b]), old.dtype, (valid[a], valid[b]), old.space, old.tensor_level)
         if rank == 2:
             return result(call, "transpose", type, (tile,), axes=(0, 1))
-        validity.require_rows(call, matrix.shape, matrix.valid)
-        value = result(call, "transpose", flipped, (pieces.retyped(builder, tile, matrix, node),), axes=(0, 1))
-        return pieces.retyped(builder, value, type, node)
+        matrix = pieces.reshaped(builder, tile, (old.shape[a], old.shape[b]), node)
+        flipped = replace(matrix.tile, shape=matrix.tile.shape[::-1], valid=matrix.tile.valid[::-1])
+        return pieces.reshaped(builder, result(call, "transpose", flipped, (matrix,), axes=(0, 1)), type.shape, node)
     # The plane of every index along the axis that stays, or along the last of several.
     axis = next(axis for axis in reversed(rest) if shape[axis] != 1)
-    if not old.is_full:
-        builder.fail(
-            "unsupported",
-            f"{call.form.spelling} of a partly valid value of shape {list(old.shape)}",
-            node,
-            "make all of it valid first: pl.fillpad(x)",
-        )
     joined = builder.op(
         "create_tile", TileType(tuple(shape), old.dtype, tuple(shape), old.space, old.tensor_level), (), node
     )
@@ -215,70 +193,98 @@ def transpose_view(call: BoundCall) -> Value:
 
 
 def reinterpret_view(call: BoundCall) -> Value:
-    """The same bits as another dtype."""
-    builder, node = call.builder, call.node
+    """The same bits as another dtype: an alias of device memory in orchestration code, a new value in a kernel."""
     dtype = dtype_at(call, 1)
-    if builder.level != "kernel":
-        builder.fail(
-            "unsupported",
-            f"{call.form.spelling} of device memory in orchestration code is not supported yet",
-            node,
-            "reinterpret the value inside a kernel, where it is loaded",
-        )
-    tile = tile_at(call, 0)
-    old = tile.tile
-    have, want = old.dtype.get_byte(), dtype.get_byte()
-    last = old.shape[-1] * have
-    given = call.given("shape")
-    shape = (*old.shape[:-1], last // want) if absent(given) else static_shape(call, 2)
-    if last % want or product(shape) * want != product(old.shape) * have:  # type: ignore[operator]  # static
+    if call.builder.level == "kernel":
+        tile = tile_at(call, 0)
+        old = tile.tile
+        asked = None if absent(call.given("shape")) else static_shape(call, 2)
+        shape, valid = _recounted(call, (old.shape, old.valid, old.dtype), dtype, asked)
+        type = replace(old, shape=shape, dtype=dtype, valid=valid)  # type: ignore[arg-type]  # static, as the value is
+        return result(call, "reinterpret_view", type, (tile,), dtype=dtype)
+    memory = _owner(call)
+    if isinstance(memory.type, TileType):
+        memory = views.in_memory(call.builder, memory, call.node)
+    have = memory.tensor
+    wanted = None if absent(call.given("shape")) else dims(call, 2, "shape")
+    extents, valid = _recounted(call, (have.shape, have.valid, have.dtype), dtype, wanted)
+    counted, _ = _recounted(call, (have.shape, have.shape, have.dtype), dtype, None)
+    partial = None if same_extents(valid, extents) else valid
+    first = TensorType(counted, dtype, partial=partial if same_extents(counted, extents) else None)
+    view = call.builder.op("reinterpret_view", first, (memory,), call.node, {"dtype": dtype}, memory.name)
+    return view if same_extents(counted, extents) else _reshape_tensor(call, view, extents)
+
+
+def _recounted(
+    call: BoundCall,
+    old: tuple[tuple[Dim, ...], tuple[Dim, ...], DataType],
+    dtype: DataType,
+    wanted: tuple[Dim, ...] | None,
+) -> tuple[tuple[Dim, ...], tuple[Dim, ...]]:
+    """The extents and the valid extents of the same bytes as another dtype, in another shape where one is `wanted`."""
+    builder, node = call.builder, call.node
+    (shape, valid, before), want = old, dtype.get_byte()
+    have = before.get_byte()
+
+    def scaled(extent: Dim) -> Dim:
+        if have == want:
+            return extent
+        return validity.divided(builder, validity.scaled(builder, extent, have, node), want, node)
+
+    last = shape[-1]
+    extents = (*shape[:-1], scaled(last)) if wanted is None else wanted
+    odd = isinstance(last, int) and last * have % want
+    total, new = product((*shape, have)), product((*extents, want))
+    if odd or (isinstance(total, int) and isinstance(new, int) and total != new):
         builder.fail(
             "value",
-            f"{call.form.spelling}: {list(old.shape)} of {old.dtype} has other bytes than {list(shape)} of {dtype}",
+            f"{call.form.spelling}: {describe(call.values[0])} has other bytes than {_shown(extents)} of {dtype}",
             node,
             "the bytes stay the same: the last extent changes with the size of an element",
         )
-    if shape[:-1] == old.shape[:-1]:
-        cols = old.valid[-1]
-        if cols == old.shape[-1]:
-            cols = shape[-1]
-        elif have != want:
-            cols = validity.divided(builder, validity.scaled(builder, cols, have, node), want, node)
-        valid: tuple[Dim, ...] = (*old.valid[:-1], cols)
-    elif old.is_full:
-        valid = shape
-    else:
-        builder.fail(
-            "value",
-            f"{call.form.spelling}: a partly valid value cannot change its shape on the way",
-            call.node_named("shape"),
-            "leave 'shape' out, or make all of it valid first: pl.fillpad(x)",
-        )
-    type = TileType(shape, dtype, valid, old.space, old.tensor_level)
-    return result(call, "reinterpret_view", type, (tile,), dtype=dtype)
+    if same_extents(valid, shape):
+        return extents, extents
+    if len(extents) == len(shape) and same_extents(extents[:-1], shape[:-1]):
+        return extents, (*valid[:-1], extents[-1] if valid[-1] == last else scaled(valid[-1]))
+    builder.fail(
+        "value",
+        f"{call.form.spelling}: a partly valid value cannot change its shape on the way",
+        call.node_named("shape"),
+        "leave 'shape' out, or make all of it valid first: pl.fillpad(x)",
+    )
+
+
+def _shown(extents: tuple[Dim, ...]) -> str:
+    return "[" + ", ".join(str(extent) if isinstance(extent, int) else "?" for extent in extents) + "]"
 
 
 def view(call: BoundCall) -> Value:
-    """Device memory in another shape; a layout other than row-major is refused."""
+    """Device memory in another shape, or with less of it valid. Layouts are labels: memory is row-major here."""
+    builder, node = call.builder, call.node
     source = _owner(call)
     layout = constant(call, "layout")
-    if layout not in (None, TensorLayout.ND):
-        call.builder.fail(
-            "unsupported",
-            f"{call.form.spelling}: memory is row-major on this device, not {layout}",
+    if layout is not None and not isinstance(layout, TensorLayout):
+        builder.fail(
+            "type",
+            f"{call.form.spelling}: 'layout' must be a pl.TensorLayout, got {layout!r}",
             call.node_named("layout"),
-            "leave the layout out, or pl.transpose the tensor",
+            "write pl.ND, pl.DN or pl.NZ",
         )
-    if not absent(call.given("valid_shape")):
-        call.builder.fail(
-            "unsupported",
-            f"{call.form.spelling}(valid_shape=...) is not supported",
-            call.node_named("valid_shape"),
-            "say what is valid where it is sliced: pl.slice(x, shape, offset, valid_shape=[...])",
-        )
-    if absent(call.given("shape")):
-        return source
-    return _reshape_tensor(call, source, dims(call, 1, "shape")) if source.is_tensor else _reshape_tile(call, source)
+    shaped = source
+    if not absent(call.given("shape")):
+        wanted = dims(call, 1, "shape")
+        if source.is_tensor:
+            shaped = source if same_extents(wanted, source.type.shape) else _reshape_tensor(call, source, wanted)
+        else:
+            shaped = _reshape_tile(call, source, static_shape(call, 1))
+    if absent(call.given("valid_shape")):
+        return shaped
+    valid = valid_shape(call, shaped.type.shape)
+    if isinstance(shaped.type, TensorType):
+        return views.view_of(builder, replace(views.whole(shaped), valid=valid), node)
+    shape = shaped.tile.shape
+    zero = tuple(index(0) for _ in shape)
+    return pieces.part_of(builder, shaped, zero, shape, valid, tuple(range(len(shape))), node)
 
 
 def set_validshape(call: BoundCall) -> Value:
@@ -306,7 +312,7 @@ def set_validshape(call: BoundCall) -> Value:
             "reshape it to two axes first",
         )
     _within(call, old.shape, extents)
-    type = TileType(old.shape, old.dtype, extents, old.space, old.tensor_level)
+    type = replace(old, valid=extents)
     if type.valid == old.valid:
         return tile
     return result(call, "set_validshape", type, (tile, *(of_dim(extent) for extent in extents)))

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from pypto.frontend import scalars, tasks
 from pypto.frontend.rules.base import Rule, in_kernel
-from pypto.frontend.values import NONE, TASK_ID, ArrayValue, PyValue, Value, describe
+from pypto.frontend.values import NONE, ArrayValue, PyValue, Value, describe
+from pypto.frontend.values import task_id as made_task_id
 from pypto.ir.exprs import Const, Expr, index
-from pypto.ir.nodes import OpStmt
+from pypto.ir.nodes import OpStmt, TaskRef, TaskStmt, TaskVar
 from pypto.language.dtypes import TASK_ID as TASK_ID_TYPE
 from pypto.language.dtypes import DataType
 
@@ -24,7 +25,11 @@ MAX_ARRAY: Final = 1 << 16
 
 def task_id(call: BoundCall) -> Value:
     """`task_dummy(deps=)`, `task_invalid()`."""
-    return TASK_ID
+    ids = TaskRef(TaskVar(call.builder.unique("task")))
+    deps = tasks.named(call.values[0]) if call.values else ()
+    kind = "dummy" if call.values else "assign"
+    call.builder.emit(TaskStmt(kind, ids, deps, call.builder.loc(call.node)))
+    return made_task_id(ids)
 
 
 def clusters(call: BoundCall) -> Value:
@@ -40,15 +45,7 @@ def vector_cores(call: BoundCall) -> Value:
 def syncall(call: BoundCall) -> Value:
     """`syncall()`: no block goes on before all blocks are here. `passes.phases` says how that is done."""
     in_kernel(call)
-    builder = call.builder
-    if builder.depth:
-        builder.fail(
-            "unsupported",
-            f"{call.form.spelling} inside a branch or loop",
-            call.node,
-            "put the barrier at the top level of the kernel; a loop with a constant number of rounds can be pl.unroll",
-        )
-    builder.emit(OpStmt("syncall", None, (), builder.loc(call.node)))
+    call.builder.emit(OpStmt("syncall", None, (), call.builder.loc(call.node)))
     return NONE
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pypto.frontend import views, windows
+from pypto.frontend import validity, views, windows
 from pypto.frontend.builder import Builder
+from pypto.frontend.rules import pieces
 from pypto.frontend.rules.base import (
     Rule,
     absent,
@@ -19,9 +21,9 @@ from pypto.frontend.rules.base import (
     valid_shape,
 )
 from pypto.frontend.values import Value, Window, describe
-from pypto.ir.exprs import Dim, Expr, binary
-from pypto.ir.nodes import OpStmt, Var
-from pypto.ir.types import TileType, region
+from pypto.ir.exprs import Dim, Expr, ScalarVar, binary, index, of_dim
+from pypto.ir.nodes import ForStmt, OpStmt, Var
+from pypto.ir.types import TileType, is_prefix, merged, region
 from pypto.language.dtypes import BF16, FP16, FP32, INDEX
 from pypto.language.enums import AtomicType, MemorySpace
 
@@ -53,17 +55,9 @@ def load(call: BoundCall) -> Value:
     else:
         views.check_box(builder, base, window.offsets, base_valid, node)
     valid = tuple(base_valid[axis] for axis in window.keep)
-    rows_cols = region(shape, valid)
-    if rows_cols is None:
-        builder.fail(
-            "unsupported",
-            f"{call.form.spelling}: of {list(shape)} only the outermost axis and the last one may be partly valid",
-            node,
-            "load the planes one by one",
-        )
-    space = constant(call, "target_memory")
-    physical = TileType(shape, base.type.dtype, valid).physical
-    type = TileType(physical, base.type.dtype, rows_cols, space if isinstance(space, MemorySpace) else MemorySpace.Vec)
+    given = constant(call, "target_memory")
+    space = given if isinstance(given, MemorySpace) else MemorySpace.Vec
+    type = merged(TileType(shape, base.type.dtype, valid, space))
     return builder.op(
         "load",
         type,
@@ -86,7 +80,7 @@ def store(call: BoundCall) -> Value:
     target = tensor_at(call, 2)
     atomic = is_atomic(call)
     offsets = integers(call, 1, "offsets")
-    box: tuple[Dim, ...] | None = None if absent(call.given("shapes")) else static_shape(call, 3, "shapes")
+    box = None if absent(call.given("shapes")) else static_shape(call, 3, "shapes")
     return write_tile(builder, tile, target, offsets, call.node, call.form.spelling, box, atomic)
 
 
@@ -110,7 +104,7 @@ def write_tile(
     offsets: tuple[Expr, ...],
     node: ast.AST,
     what: str,
-    box: tuple[Dim, ...] | None = None,
+    box: tuple[int, ...] | None = None,
     atomic: bool = False,
 ) -> Var:
     """Stores the valid region of `tile` at `offsets` of `target`, or adds it to what is there.
@@ -126,20 +120,57 @@ def write_tile(
             f"give {len(shape)} offsets, one for each axis",
         )
     _check_dtype(builder, tile, target, node, what)
-    extents = _spread(builder, tile, len(shape), box, node, what)
+    spread, extents = _spread(builder, tile, len(shape), box, node, what)
+    if extents is None:
+        return _write_planes(builder, tile, target, offsets, spread, node, what, atomic)
     if isinstance(target, Window):
         base = target.base
-        all_offsets = list(target.offsets)
+        all_offsets, whole = list(target.offsets), [1] * len(target.offsets)
         parts: list[Dim] = [1] * len(target.offsets)
         for position, axis in enumerate(target.keep):
             all_offsets[axis] = binary("add", target.offsets[axis], offsets[position], INDEX)
-            parts[axis] = extents[position]
-        offsets, extents = tuple(all_offsets), tuple(parts)
+            parts[axis], whole[axis] = extents[position], spread[position]
+        offsets, extents, spread = tuple(all_offsets), tuple(parts), tuple(whole)
     else:
         base = target
     views.check_box(builder, base, offsets, extents, node)
-    attrs = {"box": None if isinstance(target, Window) else box, "atomic": atomic}
+    attrs = {"box": spread, "atomic": atomic}
     builder.emit(OpStmt("store", None, (tile, offsets, base, extents), builder.loc(node), attrs))
+    return base
+
+
+def _write_planes(
+    builder: Builder,
+    tile: Var,
+    target: Var | Window,
+    offsets: tuple[Expr, ...],
+    box: tuple[int, ...],
+    node: ast.AST,
+    what: str,
+    atomic: bool,
+) -> Var:
+    """Stores a prefix of rows that ends within a plane of `box`: plane by plane, as far as rows are valid."""
+    height, width = box[-2:]
+    rows, cols = region(tile.tile.shape, tile.tile.valid)
+    number = ScalarVar(builder.unique("plane"), INDEX)
+    count = binary("floordiv", binary("add", of_dim(rows), index(height - 1), INDEX), index(height), INDEX)
+    flat = pieces.retyped(builder, tile, replace(tile.tile, shape=tile.tile.physical, valid=(rows, cols)), node)
+    base = target if isinstance(target, Var) else target.base
+    with builder.into([]) as body:
+        first = binary("mul", number, index(height), INDEX)
+        part = pieces.part_of(builder, flat, (first, index(0)), (height, width), (height, width), (0, 1), node)
+        at: list[Expr] = []
+        step = 1
+        for extent in reversed(box[:-2]):
+            place = binary("mod", binary("floordiv", number, index(step), INDEX), index(extent), INDEX)
+            at.insert(0, place if extent != 1 else index(0))
+            step *= extent
+        moved = (
+            *(binary("add", offset, place, INDEX) for offset, place in zip(offsets, at, strict=False)),
+            *offsets[-2:],
+        )
+        write_tile(builder, part, target, moved, node, what, (*(1,) * len(at), height, width), atomic)
+    builder.emit(ForStmt(number, index(0), count, index(1), "range", body, builder.loc(node)))
     return base
 
 
@@ -156,10 +187,12 @@ def _check_dtype(builder: Builder, tile: Var, target: Var | Window, node: ast.AS
 
 
 def _spread(
-    builder: Builder, tile: Var, rank: int, box: tuple[Dim, ...] | None, node: ast.AST, what: str
-) -> tuple[Dim, ...]:
-    """The valid region of a tile as extents of a destination of `rank` axes."""
+    builder: Builder, tile: Var, rank: int, box: tuple[int, ...] | None, node: ast.AST, what: str
+) -> tuple[tuple[int, ...], tuple[Dim, ...] | None]:
+    """The box of a destination of `rank` axes that a tile fills, and its valid part; `None` where that is no box."""
     type = tile.tile
+    if box is None and type.spread is not None and len(type.spread) == rank:
+        box = type.spread
     if box is None:
         valid, shape = type.valid, type.shape
         if len(valid) > rank:
@@ -171,8 +204,9 @@ def _spread(
                     node,
                     "pl.reshape the value to the rank of the tensor first",
                 )
-            valid = valid[extra:]
-        return (1,) * (rank - len(valid)) + valid
+            valid, shape = valid[extra:], shape[extra:]
+        missing = (1,) * (rank - len(valid))
+        return missing + shape, missing + valid
     if len(box) != rank:
         builder.fail(
             "value",
@@ -181,7 +215,7 @@ def _spread(
             f"give {rank} extents, one for each axis of the destination",
         )
     rows, cols = type.physical
-    flat = TileType(box, type.dtype, box).physical  # type: ignore[arg-type]  # read as static extents
+    flat = TileType(box, type.dtype, box).physical
     if flat != (rows, cols):
         builder.fail(
             "value",
@@ -189,23 +223,15 @@ def _spread(
             node,
             "choose a box whose leading extents multiply to the rows of the tile",
         )
-    if type.is_full:
-        return box
-    valid_rows, valid_cols = region(type.shape, type.valid) or (rows, cols)
-    outer = next((axis for axis, extent in enumerate(box[:-1]) if extent != 1), None)
-    if outer is None:
-        return (*box[:-1], valid_cols)
-    inner = 1
-    for extent in box[outer + 1 : -1]:
-        inner *= int(extent)  # type: ignore[arg-type]  # static
-    if inner != 1 and valid_rows != rows:
+    extents = validity.reshaped(builder, type.shape, type.valid, box, node)
+    if extents is None and not is_prefix(type.shape, type.valid):
         builder.fail(
-            "unsupported",
-            f"{what}: a partly valid tile spread over several leading axes is not supported yet",
+            "value",
+            f"{what}: the valid part of {list(type.shape)} is no box of {list(box)}",
             node,
-            "store the planes one by one",
+            "make all of it valid first: pl.fillpad(x)",
         )
-    return (*box[:outer], valid_rows if inner == 1 else box[outer], *box[outer + 1 : -1], valid_cols)
+    return box, extents
 
 
 def move(call: BoundCall) -> Value:
@@ -221,7 +247,7 @@ def move(call: BoundCall) -> Value:
             "write pl.MemorySpace.Vec, Mat, Left, Right, Acc or Bias",
         )
     old = tile.tile
-    type = TileType(old.shape, old.dtype, old.valid, space, old.tensor_level)
+    type = replace(old, space=space)
     return call.builder.op("move", type, (tile,), call.node, {"target_memory": space}, tile.name)
 
 

@@ -19,6 +19,9 @@ from pypto.ir.nodes import (
     Let,
     OpStmt,
     Stmt,
+    TaskRef,
+    TaskStmt,
+    TaskVar,
     Var,
     WhileStmt,
 )
@@ -39,8 +42,10 @@ class FunctionLowering:
         self.block: list[dict[str, Any]] = []
         self.scalars = ScalarLowering(self.emit)
         self.tensors: dict[Var, int] = {}
+        self.tensor_names: list[str] = []
         self.tensor_types: list[dict[str, Any]] = []
         self.tiles: dict[Var, int] = {}
+        self.tasks: dict[TaskVar, int] = {}
 
     def run(self) -> dict[str, Any]:
         """The function as plain data."""
@@ -63,6 +68,7 @@ class FunctionLowering:
             "tensors": self.tensor_types,
             "tiles": [_tile_slot(var) for var in self.tiles],
             "body": [*self._extents(own), *body],
+            "source": {"tensors": self.tensor_names, "tasks": [var.extent for var in self.tasks]},
         }
 
     def _extents(self, own: set[Symbol]) -> list[dict[str, Any]]:
@@ -92,11 +98,12 @@ class FunctionLowering:
         var = var.resolve()
         found = self.tensors.get(var)
         if found is None:
-            found = self.tensors[var] = self.new_tensor(var.type.dtype, len(var.type.shape))
+            found = self.tensors[var] = self.new_tensor(var.type.dtype, len(var.type.shape), var.name)
         return found
 
-    def new_tensor(self, dtype: DataType, rank: int) -> int:
+    def new_tensor(self, dtype: DataType, rank: int, name: str = "") -> int:
         """A fresh slot for a view that has no variable."""
+        self.tensor_names.append(name)
         self.tensor_types.append({"dtype": dtype.name, "rank": rank})
         return len(self.tensor_types) - 1
 
@@ -111,10 +118,8 @@ class FunctionLowering:
         return {"Scalar": self.scalars.dim(value, loc)}
 
     def region(self, type: TileType, loc: Loc) -> list[dict[str, Any]]:
-        """The valid region of a tile as operands."""
-        extents = region(type.shape, type.valid)
-        assert extents is not None, "the frontend refuses validity that is no prefix of rows"
-        return [self.scalars.dim(extent, loc) for extent in extents]
+        """The rows and columns that hold the valid part of a tile, as operands."""
+        return [self.scalars.dim(extent, loc) for extent in region(type.shape, type.valid)]
 
     # Statements.
 
@@ -144,6 +149,8 @@ class FunctionLowering:
         elif isinstance(stmt, OpStmt):
             lowering = LOWERINGS.get(stmt.op, generic)
             lowering(self, stmt)
+        elif isinstance(stmt, TaskStmt):
+            self.order(lambda: self._task(stmt), loc)
         elif isinstance(stmt, CallStmt):
             self._call(stmt)
         elif isinstance(stmt, ForStmt):
@@ -183,6 +190,40 @@ class FunctionLowering:
         head, self.block = self.block, outer
         self.emit({"While": {"head": head, "cond": condition, "body": self.body(stmt.body)}}, stmt.loc)
 
+    # The order of tasks.
+
+    def order(self, rule: Callable[[], dict[str, Any] | None], loc: Loc) -> None:
+        """Appends a declaration. It has the scalars that only it needs, so a launch that ignores it does nothing."""
+        outer, self.block = self.block, []
+        made = rule()
+        scalars, self.block = self.block, outer
+        if made is not None:
+            self.emit({"Order": {"scalars": scalars, "rule": made}}, loc)
+
+    def _ids(self, ids: TaskRef, loc: Loc) -> dict[str, Any]:
+        slot = self.tasks.setdefault(ids.var, len(self.tasks))
+        return {"slot": slot, "index": None if ids.index is None else self.scalars.operand(ids.index, loc)}
+
+    def _task(self, stmt: TaskStmt) -> dict[str, Any]:
+        dst, deps = self._ids(stmt.out, stmt.loc), [self._ids(ids, stmt.loc) for ids in stmt.deps]
+        if stmt.kind == "dummy":
+            return {"Dummy": {"dst": dst, "deps": deps}}
+        return {"Assign": {"dst": dst, "src": deps[0] if deps else None}}
+
+    def _next(self, stmt: CallStmt) -> dict[str, Any] | None:
+        order = stmt.order
+        hidden = {var.resolve() for var in order.no_dep}
+        no_dep = [
+            at
+            for at, arg in enumerate(stmt.args)
+            if isinstance(arg, Var) and (arg.untracked or (arg.is_tensor and arg.resolve() in hidden))
+        ]
+        if order.out is None and not order.deps and not order.manual and not no_dep:
+            return None
+        dst = None if order.out is None else self._ids(order.out, stmt.loc)
+        deps = [self._ids(ids, stmt.loc) for ids in order.deps]
+        return {"Next": {"dst": dst, "deps": deps, "manual": order.manual, "no_dep": no_dep}}
+
     def _call(self, stmt: CallStmt) -> None:
         args: list[dict[str, Any]] = []
         for param, value in zip(stmt.callee.params, stmt.args, strict=True):
@@ -191,6 +232,7 @@ class FunctionLowering:
             else:
                 args.append({"Scalar": self.scalars.operand(_as_param(value, param.var), stmt.loc)})
         blocks = self.scalars.operand(stmt.blocks, stmt.loc)
+        self.order(lambda: self._next(stmt), stmt.loc)
         self.emit({"Launch": {"kernel": self.kernels[id(stmt.callee)], "args": args, "blocks": blocks}}, stmt.loc)
 
 

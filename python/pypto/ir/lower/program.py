@@ -9,7 +9,6 @@ from pypto.ir.effects import Effects
 from pypto.ir.exprs import Symbol
 from pypto.ir.lower.function import FunctionLowering
 from pypto.ir.nodes import CallStmt, Function, Param, Program, Var, walk
-from pypto.ir.passes import outline, split_phases
 from pypto.language.dtypes import INT64, DataType
 
 
@@ -25,8 +24,7 @@ class Files:
 
 
 def lower(program: Program) -> dict[str, Any]:
-    """The core program. Scopes are outlined first; only what the entry reaches is lowered."""
-    program = split_phases(outline(program))
+    """The core program of one without scopes and barriers. Only what the entry reaches is lowered."""
     entry = program.entry
     kernels = _reachable(entry)
     numbers = {id(kernel): number for number, kernel in enumerate(kernels)}

@@ -8,15 +8,16 @@ COPIES = frozenset({"move", "load", "create_tile"})
 """What the frontend emits where branches and loops of orchestration code reconcile on-chip values."""
 
 
-def scope_copies(function: Function) -> Function:
+def scope_copies(function: Function, name: str | None = None) -> Function:
     """The function with each such copy in a scope of its own. The given function is not changed."""
+    name = f"{function.name}_copy" if name is None else name
 
     def block(body: list[Stmt]) -> list[Stmt]:
         return [scoped(stmt) for stmt in body]
 
     def scoped(stmt: Stmt) -> Stmt:
         if isinstance(stmt, OpStmt) and stmt.op in COPIES:
-            return ScopeStmt(f"{function.name}_copy", None, [stmt], stmt.loc)
+            return ScopeStmt(name, None, [stmt], stmt.loc)
         if isinstance(stmt, ForStmt):
             return ForStmt(stmt.var, stmt.start, stmt.stop, stmt.step, stmt.kind, block(stmt.body), stmt.loc)
         if isinstance(stmt, WhileStmt):

@@ -7,7 +7,6 @@ give is in the accumulator until something else needs it, everything else is in 
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -31,15 +30,8 @@ _PRODUCTS: Final = frozenset({"matmul", "matmul_acc", "batch_matmul", "batch_mat
 _ROW: Final = 32
 
 
-_logger = logging.getLogger("pypto.ir")
-
-
-def check_on_chip(program: Program, strict: bool) -> list[str]:
-    """Warns of every kernel of an outlined program that keeps too much on chip; with `strict` it is refused.
-
-    The simulated chip runs such a kernel, and well: the warning goes to the log `pypto.ir` at level INFO, so that it
-    reaches whoever asks for it and no program that prints nothing now prints something. Returns the texts.
-    """
+def check_on_chip(program: Program, strict: bool) -> list[Diagnostic]:
+    """What the kernels of an outlined program keep on chip beyond what the real chip has; with `strict` refused."""
     problems = [
         problem
         for function in program.functions.values()
@@ -48,10 +40,7 @@ def check_on_chip(program: Program, strict: bool) -> list[str]:
     ]
     if problems and strict:
         raise error_for(problems)
-    texts = [problem.render() for problem in problems]
-    for text in texts:
-        _logger.info("%s", text)
-    return texts
+    return problems
 
 
 @dataclass(slots=True)
@@ -145,7 +134,7 @@ def _bytes(var: Var) -> int:
 def _too_much(function: Function, space: MemorySpace, peak: _Peak) -> Diagnostic:
     from pypto.ir.printer import type_text
 
-    tiles = sorted(peak.tiles, key=_bytes, reverse=True)
+    tiles = sorted(peak.tiles, key=lambda var: (-_bytes(var), var.name))
     listed = ", ".join(f"{var.name}: {type_text(var.type)} {_bytes(var) / KIB:g} KiB" for var in tiles[:12])
     assert peak.loc is not None, "a peak that is too high was seen somewhere"
     return Diagnostic(

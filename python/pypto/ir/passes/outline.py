@@ -155,7 +155,8 @@ class _Outliner:
                         }
                         before.append(OpStmt("load", name, (temporary, zero, name.type.valid), loc, whole))
                     if inside:
-                        after.append(OpStmt("store", None, (name, zero, temporary, name.type.valid), loc))
+                        box = {"box": name.type.shape}
+                        after.append(OpStmt("store", None, (name, zero, temporary, name.type.valid), loc, box))
                 elif not inside:
                     tensors[name] = None
             elif isinstance(name, Symbol):
@@ -178,4 +179,4 @@ class _Outliner:
         kernel = Function(scope.name, FunctionType.InCore, params, [*before, *scope.body, *after], [], loc)
         self.kernels.append(kernel)
         blocks = index(1) if scope.blocks is None else scope.blocks
-        return [CallStmt(kernel, tuple(param.var for param in params), blocks, loc), *back]
+        return [CallStmt(kernel, tuple(param.var for param in params), blocks, loc, scope.order), *back]

@@ -3,7 +3,8 @@
 The real chip runs all blocks of such a kernel at once and lets them wait for each other. Here a launch already waits
 for what an earlier one wrote, so that cutting the kernel at its barriers gives the same results with any number of
 cores, in a fixed order, and without blocks that must all be alive together. The price is that values which live across
-a barrier wait in device memory, one row for each block; views are made again instead.
+a barrier wait in device memory, one row for each block; views are made again instead. A loop with a barrier inside, of
+however many rounds, becomes a loop of the code that launches the phases (`cut`).
 """
 
 from __future__ import annotations
@@ -12,32 +13,34 @@ from dataclasses import dataclass
 
 from pypto.ir.diagnostics import Diagnostic, Loc, error_for
 from pypto.ir.effects import VIEWS, Name, leaves
-from pypto.ir.exprs import ScalarOp, ScalarVar, Symbol, binary, index, of_dim, to_dim
+from pypto.ir.exprs import Expr, ScalarOp, ScalarVar, Symbol, binary, index, of_dim, to_dim
 from pypto.ir.nodes import (
+    BreakStmt,
     CallStmt,
+    ContinueStmt,
     ForStmt,
     Function,
     IfStmt,
     OpStmt,
+    Order,
     Param,
     Program,
     Stmt,
+    TaskRef,
+    TaskStmt,
+    TaskVar,
     Var,
     WhileStmt,
     walk,
 )
 from pypto.ir.passes.cells import cell_dtype, put, take
+from pypto.ir.passes.cut import Counted, Cutter, Node, Piece, Repeated, is_barrier, with_fixed_views
 from pypto.ir.passes.names import unused
 from pypto.ir.passes.survey import Unit, survey
 from pypto.ir.types import TensorType
 from pypto.language.dtypes import INDEX
 
 _BLOCK = ScalarOp("block_idx", (), INDEX)
-
-
-def is_barrier(stmt: Stmt) -> bool:
-    """Whether a statement is `syncall`."""
-    return isinstance(stmt, OpStmt) and stmt.op == "syncall"
 
 
 def split_phases(program: Program) -> Program:
@@ -90,7 +93,7 @@ def _rewrite(body: list[Stmt], split: dict[int, _Splitter]) -> list[Stmt]:
 
 @dataclass(slots=True)
 class _Part:
-    body: list[Stmt]
+    piece: Piece
     unit: Unit
     incoming: dict[Name, None]
 
@@ -102,75 +105,65 @@ class _Splitter:
         self.function = function
         self.views: dict[Var, OpStmt] = {}
         self.waiting: dict[Name, Var] = {}
+        cutter = Cutter()
+        self.tree = cutter.cut(with_fixed_views(function.body))
+        self.nested = any(not isinstance(node, Piece) for node in self.tree)
+        self.parts = [_Part(piece, survey(piece.body), {}) for piece in cutter.pieces]
+        self._remember_views()
         known: set[Name] = {param.var for param in function.params}
-        earlier: dict[Name, None] = {}
-        parts: list[_Part] = []
-        for body in self._cut():
-            unit = survey(body)
-            self._remember_views(body)
-            incoming: dict[Name, None] = {}
-            for name in unit.exposed:
-                if name not in known:
-                    self._need(name, earlier, incoming)
-            parts.append(_Part(body, unit, incoming))
-            earlier.update(unit.assigned)
+        for part in self.parts:
+            for name in part.unit.exposed:
+                if name not in known and name not in part.piece.counters:
+                    self._need(name, part)
         self.blocks = Symbol("blocks")
-        for part in parts:
-            for name in part.incoming:
-                if not self._is_view(name):
-                    self.waiting.setdefault(name, Var(f"{name.name}_waits", self._memory(name), function.loc))
-        self.phases = [self._phase(number, part, parts[number + 1 :]) for number, part in enumerate(parts)]
+        needed: dict[Name, None] = {name: None for part in self.parts for name in part.incoming}
+        needed.update(dict.fromkeys(cutter.decisions))
+        for name in needed:
+            if not self._is_view(name):
+                self.waiting[name] = Var(f"{name.name}_waits", self._memory(name), function.loc)
+        self.phases = [self._phase(part) for part in self.parts]
 
-    def _cut(self) -> list[list[Stmt]]:
-        pieces: list[list[Stmt]] = [[]]
-        for stmt in self.function.body:
-            if is_barrier(stmt):
-                pieces.append([])
-                continue
-            pieces[-1].append(stmt)
-            for inner in walk([stmt]):
-                if is_barrier(inner):
-                    raise error_for([_nested(inner.loc)])
-        return pieces
-
-    def _remember_views(self, body: list[Stmt]) -> None:
-        for stmt in walk(body):
-            if isinstance(stmt, OpStmt) and isinstance(stmt.out, Var) and stmt.op in VIEWS and stmt.out.is_tensor:
-                self.views[stmt.out.resolve()] = stmt
+    def _remember_views(self) -> None:
+        for part in self.parts:
+            for stmt in walk(part.piece.body):
+                if isinstance(stmt, OpStmt) and isinstance(stmt.out, Var) and stmt.op in VIEWS and stmt.out.is_tensor:
+                    self.views[stmt.out.resolve()] = stmt
 
     def _is_view(self, name: Name) -> bool:
         return isinstance(name, Var) and name.is_tensor
 
-    def _need(self, name: Name, earlier: dict[Name, None], incoming: dict[Name, None]) -> None:
-        """Notes what a part needs from the parts before, and what making a view again needs in turn."""
-        if name not in earlier or name in incoming:
+    def _need(self, name: Name, part: _Part) -> None:
+        """Notes what a part needs from others, and what making a view again needs in turn."""
+        if name in part.incoming:
+            return
+        if not any(name in other.unit.assigned and part.piece.follows(other.piece) for other in self.parts):
             return
         if isinstance(name, Var) and name.is_tensor:
             view = self.views[name]
             if name.mutable:
                 raise error_for([_carried_view(name, view.loc)])
             for leaf in leaves((view.args, view.out.type.shape if isinstance(view.out, Var) else ())):
-                self._need(leaf, earlier, incoming)
-        incoming[name] = None
+                self._need(leaf, part)
+        part.incoming[name] = None
 
     def _memory(self, name: Name) -> TensorType:
         if isinstance(name, Var):
             return TensorType((self.blocks, *name.type.shape), name.type.dtype)
         return TensorType((self.blocks,), cell_dtype(name.dtype))
 
-    def _phase(self, number: int, part: _Part, later: list[_Part]) -> Function:
-        loc = self.function.loc
+    def _phase(self, part: _Part) -> Function:
+        loc, piece = self.function.loc, part.piece
         before: list[Stmt] = []
         # A tile is loaded as far as it is valid, which scalars say; a view needs both scalars and the view below it.
         for name in sorted(part.incoming, key=lambda name: isinstance(name, Var)):
             before += self._fetch(name, loc)
-        needed = {name for other in later for name in other.incoming if not self._is_view(name)}
-        after = [stmt for name in part.unit.assigned if name in needed for stmt in self._keep(name, loc)]
+        after = [stmt for name in part.unit.assigned if name in self.waiting for stmt in self._keep(name, loc)]
         params = list(self.function.params)
         params += [Param(waits.name, waits, "In", loc) for waits in self.waiting.values()]
+        params += [Param(counter.name, counter, "In", loc) for counter in piece.counters]
         symbols = [*self.function.symbols, self.blocks]
-        label = f"{self.function.name}_phase{number + 1}"
-        return Function(label, self.function.kind, params, [*before, *part.body, *after], [], loc, symbols)
+        label = f"{self.function.name}_phase{piece.number + 1}"
+        return Function(label, self.function.kind, params, [*before, *piece.body, *after], [], loc, symbols)
 
     def _fetch(self, name: Name, loc: Loc) -> list[Stmt]:
         if isinstance(name, Var) and name.is_tensor:
@@ -188,7 +181,8 @@ class _Splitter:
         if not isinstance(name, Var):
             assert isinstance(name, ScalarVar), "extents are parameters"
             return put(waits, (_BLOCK,), name, loc)
-        return [OpStmt("store", None, (name, self._row(name), waits, (1, *name.type.valid)), loc)]
+        box = {"box": (1, *name.tile.shape)}
+        return [OpStmt("store", None, (name, self._row(name), waits, (1, *name.type.valid)), loc, box)]
 
     @staticmethod
     def _row(name: Var) -> tuple[ScalarOp | object, ...]:
@@ -196,27 +190,66 @@ class _Splitter:
 
     def launch(self, stmt: CallStmt) -> list[Stmt]:
         """The phases in place of one launch."""
+        return _Launch(self, stmt).run()
+
+
+class _Launch:
+    """The code that launches the phases of a kernel in place of one launch of it."""
+
+    def __init__(self, splitter: _Splitter, stmt: CallStmt) -> None:
+        self.splitter = splitter
+        self.stmt = stmt
+        self.rows: dict[Name, Var] = {}
+        self.counters: dict[ScalarVar, ScalarVar] = {}
+        self.last = TaskRef(TaskVar(f"{splitter.function.name}_phases"))
+
+    def run(self) -> list[Stmt]:
+        """The memory in which values wait, then the phases."""
+        loc = self.stmt.loc
+        # Where phases repeat, one may read what no earlier one wrote; and no block decides anything if there is none.
+        fill = 0 if self.splitter.nested else None
         result: list[Stmt] = []
-        rows: list[Var] = []
-        for waits in self.waiting.values():
-            at_least_one = binary("max", stmt.blocks, index(1), INDEX)  # device memory has no empty tensors
+        for name, waits in self.splitter.waiting.items():
+            at_least_one = binary("max", self.stmt.blocks, index(1), INDEX)  # device memory has no empty tensors
             shape = (to_dim(at_least_one), *waits.type.shape[1:])
-            row = Var(waits.name, TensorType(shape, waits.type.dtype), stmt.loc)
+            row = self.rows[name] = Var(waits.name, TensorType(shape, waits.type.dtype), loc)
             extents = tuple(of_dim(dim) for dim in shape)
-            result.append(OpStmt("create_tensor", row, (extents,), stmt.loc, {"init_value": None}))
-            rows.append(row)
-        for phase in self.phases:
-            result.append(CallStmt(phase, (*stmt.args, *rows), stmt.blocks, stmt.loc))
+            result.append(OpStmt("create_tensor", row, (extents,), loc, {"init_value": fill}))
+        order = self.stmt.order
+        result.append(TaskStmt("dummy", self.last, order.deps, loc))
+        result += self._nodes(self.splitter.tree)
+        if order.out is not None:
+            result.append(TaskStmt("assign", order.out, (self.last,), loc))
         return result
 
+    def _nodes(self, nodes: list[Node]) -> list[Stmt]:
+        return [stmt for node in nodes for stmt in self._node(node)]
 
-def _nested(loc: Loc) -> Diagnostic:
-    return Diagnostic(
-        "unsupported",
-        "pl.system.syncall inside a branch or loop",
-        loc,
-        "put the barrier at the top level of the kernel; a loop with a constant number of rounds can be pl.unroll",
-    )
+    def _node(self, node: Node) -> list[Stmt]:
+        if isinstance(node, Piece):
+            counters = (self.counters[counter] for counter in node.counters)
+            args = (*self.stmt.args, *self.rows.values(), *counters)
+            # Each phase waits for all blocks of the one before; whoever waits for the kernel waits for the last.
+            order = Order(self.last, (self.last,), self.stmt.order.manual, self.stmt.order.no_dep)
+            return [CallStmt(self.splitter.phases[node.number], args, self.stmt.blocks, self.stmt.loc, order)]
+        if isinstance(node, (BreakStmt, ContinueStmt)):
+            return [node]
+        if isinstance(node, Counted):
+            count, before = self._decision(node.count, node.loc)
+            counter = self.counters[node.counter] = ScalarVar(node.counter.name, INDEX)
+            body = self._nodes(node.body)
+            return [*before, ForStmt(counter, index(0), count, index(1), "range", body, node.loc)]
+        cond, before = self._decision(node.cond, node.loc)
+        if isinstance(node, Repeated):
+            return [WhileStmt([*self._nodes(node.head), *before], cond, self._nodes(node.body), node.loc)]
+        return [*before, IfStmt(cond, self._nodes(node.then), self._nodes(node.orelse), node.loc)]
+
+    def _decision(self, value: Expr, loc: Loc) -> tuple[Expr, list[Stmt]]:
+        """What block 0 computed, and how it is read."""
+        if not isinstance(value, ScalarVar):
+            return value, []
+        seen = ScalarVar(value.name, value.dtype)
+        return seen, take(self.rows[value], (index(0),), seen, loc)
 
 
 def _carried_view(name: Var, loc: Loc) -> Diagnostic:

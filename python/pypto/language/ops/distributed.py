@@ -14,8 +14,9 @@ row("notify", "Changes a signal cell of a peer.", pld_system="target, peer, offs
 row("signal_wait", "Waits for a signal cell.", pld_system="wait(signal, offsets, expected, *, cmp)")
 row("defer_wait", "Delays completion until a signal.", pld_system="signal, offsets, expected, *, cmp")
 
-row("alloc_window_buffer", "Memory that every rank can reach.", pld="size, *, dtype=None, name=''")
-row("window", "A typed view of a window buffer.", pld="buf, shape, *, dtype")
+_SIZE = "size, *, dtype=None, name=''"
+row("alloc_window_buffer", "Memory that every rank can reach.", pld=_SIZE, pld_tensor=_SIZE)
+row("window", "A typed view of a window buffer.", pld="buf, shape, *, dtype", pld_tensor="buf, shape, *, dtype")
 _STORE = "target, peer, offsets, *, atomic=AtomicType.None_"
 row(
     "remote_store",

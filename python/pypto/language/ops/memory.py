@@ -97,7 +97,7 @@ _REINTERPRET = "data, dtype, *, shape=None"
 row(
     "reinterpret_view",
     "The same bits as another dtype: the last extent changes with the size of an element, unless `shape` says how. Of "
-    "an on-chip value, or of device memory inside a kernel.",
+    "device memory in orchestration code it is an alias, in a kernel a new value.",
     rule="reinterpret_view",
     core="reinterpret",
     pl=_REINTERPRET,
@@ -106,7 +106,7 @@ row(
 )
 row(
     "view",
-    "Device memory in another shape; layouts are labels.",
+    "Device memory in another shape, or with less of it valid; layouts are labels.",
     rule="view",
     tensor="tensor, shape=None, valid_shape=None, *, layout=None",
 )
@@ -168,8 +168,8 @@ row(
 row("dim", "The extent along an axis.", rule="dim", pl="tensor, axis", tensor="tensor, axis")
 row(
     "no_dep",
-    "Identity; takes the tensor out of dependency tracking, which is a hint.",
-    rule="identity",
+    "Identity; no task waits for another because of this argument.",
+    rule="no_dep",
     pl="tensor",
     tensor="tensor",
 )

@@ -12,6 +12,9 @@ from pypto.language.ops import FORMS, NAMESPACES, Form
 GENERATED = tuple(namespace for namespace in NAMESPACES if namespace != "pld")
 """Namespaces with a file of their own; `pld` is a package with other names beside its operations."""
 
+_ENUMS = {"tile": ["MaskPattern"], "tensor": ["MaskPattern"]}
+"""Names of a namespace that are no operations; `pypto.language.enums` has them."""
+
 
 def path_of(namespace: str) -> Path:
     """The file of a namespace."""
@@ -23,7 +26,11 @@ def render(namespace: str) -> str:
     """What the file holds."""
     lines = ['"""Generated from the table of operations by `pypto.language.ops.stubgen`; do not edit."""', ""]
     forms = sorted(FORMS[namespace].values(), key=lambda form: form.name)
-    lines += ["from typing import Any", "", "__all__ = [", *(f'    "{form.name}",' for form in forms), "]", ""]
+    enums = _ENUMS.get(namespace, [])
+    names = [*enums, *(form.name for form in forms)]
+    lines += ["from typing import Any", ""]
+    lines += [f"from pypto.language.enums import {name}" for name in enums] + [""] * bool(enums)
+    lines += ["__all__ = [", *(f'    "{name}",' for name in names), "]", ""]
     lines += [_declaration(form) for form in forms]
     return "\n".join(lines) + "\n"
 

@@ -7,6 +7,7 @@ for integers, 1 for the extent of a dynamic axis and for a scalar.
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,6 +36,14 @@ def _argument(param: ParamInfo) -> Any:
         return torch.ones((), dtype=dtype).item()
     shape = [1 if extent == -1 else extent for extent in param.shape]
     return torch.randn(shape).to(dtype) if dtype.is_floating_point else torch.zeros(shape, dtype=dtype)
+
+
+def invalidate_binary_cache(work_dir: str | Path) -> None:
+    """Makes sure that a directory's kernels are not taken from an earlier build: `cache/` below it goes.
+
+    Programs of the simulated chip are not built into binaries, so there is a cache only where another tool left one.
+    """
+    shutil.rmtree(Path(work_dir) / "cache", ignore_errors=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

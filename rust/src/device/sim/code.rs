@@ -4,7 +4,7 @@ use crate::dtype::DType;
 use crate::kernels::block::Block;
 use crate::kernels::chain::Machine;
 use crate::kernels::matmul::MatMul;
-use crate::program::{LaunchArg, Loc, Operand, Place, ScalarOp, ScalarType, ViewKind};
+use crate::program::{LaunchArg, Loc, Operand, OrderRule, Place, ScalarOp, ScalarType, TileOp, ViewKind};
 
 /// One function.
 pub(super) struct Code {
@@ -25,6 +25,17 @@ pub(super) struct Code {
     pub max_mems: usize,
     /// Most scalars of a step.
     pub max_scalars: usize,
+    /// What sanitizers ask for; `None` where nobody checks.
+    pub checked: Option<Checked>,
+}
+
+/// What the source says about code of which every statement was lowered by itself.
+#[derive(Default)]
+pub(super) struct Checked {
+    /// The operations on tiles, and which steps each became. In the order of the steps.
+    pub ops: Vec<(std::ops::Range<u32>, TileOp)>,
+    /// What is declared about the order of tasks; [`Inst::Order`] counts them.
+    pub orders: Vec<OrderRule>,
 }
 
 /// Where an argument arrives.
@@ -73,6 +84,8 @@ pub(super) enum Inst {
         blocks: Operand,
     },
     Step(u32),
+    /// A declaration of [`Checked::orders`].
+    Order(u32),
     Jump(u32),
     JumpUnless {
         cond: Operand,

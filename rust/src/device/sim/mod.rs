@@ -8,6 +8,7 @@ mod exec;
 mod lower;
 mod packable;
 pub mod pool;
+pub mod sanitize;
 #[cfg(test)]
 mod tests;
 mod transfer;
@@ -64,7 +65,7 @@ impl Device for SimDevice {
 
     fn compile(&self, program: &Program) -> Result<Box<dyn Executable>, DeviceError> {
         verify(program)?;
-        let lowered = lower::lower(program, self.isa)?;
+        let lowered = lower::lower(program, self.isa, false)?;
         let round = |bytes: u64| bytes.next_multiple_of(64);
         let paces: Vec<Pace> =
             lowered.kernels.iter().map(|code| Pace::between(code_ns(code, 1), code_ns(code, LONG))).collect();

@@ -28,6 +28,9 @@ fn roots(code: &Code) -> Vec<Vec<Root>> {
         let mut changed = false;
         for inst in &code.insts {
             let Inst::View { dst, src, kind } = inst else { continue };
+            if *kind == ViewKind::Reinterpret {
+                continue; // a packed form holds elements of the parameter's type
+            }
             let flips = matches!(kind, ViewKind::Transpose { .. });
             for (position, turned) in roots[*src as usize].clone() {
                 let root = (position, turned != flips);

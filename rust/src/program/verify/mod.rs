@@ -8,8 +8,8 @@ mod tile;
 
 use super::signature::ScalarRule;
 use super::{
-    Dim, FnParam, Function, LaunchArg, Loc, Operand, ParamKind, Place, Program, ScalarOp, ScalarType, Stmt, StmtKind,
-    TileSlot, ViewKind,
+    Dim, FnParam, Function, LaunchArg, Loc, Operand, OrderRule, ParamKind, Place, Program, ScalarOp, ScalarType, Stmt,
+    StmtKind, TaskRef, TileSlot, ViewKind,
 };
 use crate::dtype::DType;
 use crate::error::ErrorKind;
@@ -279,6 +279,27 @@ impl<'a> Checker<'a> {
                 rule!(self.loops > 0, at, "break or continue outside a loop");
                 Ok(())
             }
+            StmtKind::Order { scalars, rule } => {
+                rule!(self.entry, at, "the order of tasks is declared by the entry only");
+                let plain = |stmt: &Stmt| matches!(stmt.kind, StmtKind::Scalar { .. });
+                rule!(scalars.iter().all(plain), at, "a declaration of order computes more than scalars");
+                self.block(scalars)?;
+                self.order(at, rule)
+            }
+        }
+    }
+
+    fn order(&self, at: Loc, rule: &OrderRule) -> Check {
+        let known = |ids: &TaskRef| {
+            let declared = &self.function.source.tasks;
+            rule!((ids.slot as usize) < declared.len(), at, "no slot {} of task ids", ids.slot);
+            ids.index.map_or(Ok(()), |index| self.operand(at, index, ScalarType::Int))
+        };
+        match rule {
+            OrderRule::Assign { dst, src } => [Some(dst), src.as_ref()].into_iter().flatten().try_for_each(known),
+            OrderRule::Dummy { dst, deps } => deps.iter().chain([dst]).try_for_each(known),
+            OrderRule::Next { dst, deps, manual: _, no_dep: _ } => deps.iter().chain(dst).try_for_each(known),
+            OrderRule::Untracked { tensor } => self.tensor(at, *tensor).map(drop),
         }
     }
 
@@ -317,7 +338,9 @@ impl<'a> Checker<'a> {
     fn view(&mut self, at: Loc, dst: u32, src: u32, kind: &ViewKind) -> Check {
         let source = self.tensor(at, src)?;
         let target = self.tensor_slot(at, dst)?;
-        rule!(source.dtype == target.dtype, at, "a view of {} as {}", source.dtype, target.dtype);
+        let recast = matches!(kind, ViewKind::Reinterpret);
+        rule!(recast || source.dtype == target.dtype, at, "a view of {} as {}", source.dtype, target.dtype);
+        rule!(!recast || source.rank > 0, at, "a number has no axis that counts its bytes");
         let rank = match kind {
             ViewKind::Slice { offsets, extents, keep } => {
                 let rank = source.rank as usize;
@@ -336,6 +359,7 @@ impl<'a> Checker<'a> {
                 rule!(*a < source.rank && *b < source.rank, at, "axes {a} and {b} of rank {}", source.rank);
                 source.rank as usize
             }
+            ViewKind::Reinterpret => source.rank as usize,
         };
         rule!(rank == target.rank as usize, at, "the view has rank {rank}, its slot {}", target.rank);
         self.assigned[dst as usize] = true;

@@ -15,6 +15,7 @@ const SHAPES: [(u32, u32); 4] = [(4, 8), (4, 1), (1, 8), (8, 4)];
 /// A kernel with every combination of type and shape as a tile slot, a matrix of each type, one scalar of each type.
 fn program(op: TileOp) -> Program {
     let function = |name: &str| Function {
+        source: Default::default(),
         name: name.into(),
         at: Loc::default(),
         params: vec![],
@@ -26,6 +27,7 @@ fn program(op: TileOp) -> Program {
     let tiles = DTYPES.iter().flat_map(|&dtype| SHAPES.map(|(rows, cols)| TileSlot { dtype, rows, cols })).collect();
     let tensors: Vec<TensorSlot> = DTYPES.iter().map(|&dtype| TensorSlot { dtype, rank: 2 }).collect();
     let kernel = Function {
+        source: Default::default(),
         params: (0..tensors.len() as u32).map(|slot| FnParam::Tensor { slot, direction: Direction::InOut }).collect(),
         scalars: vec![ScalarType::Int, ScalarType::Float, ScalarType::Bool],
         tensors,

@@ -31,13 +31,17 @@ fn host_and_resident_tensors_are_refused_with_the_same_words() {
         (
             &[2, 4],
             DType::F32,
-            "Parameter 'w' of 'mm' expects dtype FP16 (torch.float16), got FP32 (torch.float32). Convert it with .to(torch.float16)",
+            "Parameter 'w' expects dtype FP16 (torch.float16), got FP32 (torch.float32) in a launch of 'mm'. Convert it with .to(torch.float16)",
         ),
-        (&[2, 5], DType::F16, "Parameter 'w' of 'mm' expects shape (M, 4), got (2, 5). Axis 1 must be 4, not 5"),
+        (
+            &[2, 5],
+            DType::F16,
+            "Parameter 'w' expects shape (M, 4), got (2, 5) in a launch of 'mm'. Axis 1 must be 4, not 5",
+        ),
         (
             &[8],
             DType::F16,
-            "Parameter 'w' of 'mm' expects shape (M, 4), got (8,). It must have 2 axes, not 1; .reshape() it where that is what you mean",
+            "Parameter 'w' expects shape (M, 4), got (8,) in a launch of 'mm'. It must have 2 axes, not 1; .reshape() it where that is what you mean",
         ),
     ];
     let mut data = [0; 64];
@@ -89,7 +93,10 @@ fn tensors_and_scalars_do_not_stand_for_each_other() {
     let mut data = [0; 4];
     let (kind, text) = refusal(&launch, &[Value::Int(3), Value::Int(1)]);
     assert_eq!(kind, ErrorKind::Type);
-    assert!(text.starts_with("Parameter 'a' of 'mm' expects a UINT8 tensor of shape (M, 4), got the int 3"), "{text}");
+    assert!(
+        text.starts_with("Parameter 'a' expects a UINT8 tensor of shape (M, 4), got the int 3 in a launch of 'mm'"),
+        "{text}"
+    );
     let a = host_as(&mut data, &[1, 4], DType::U8);
     let (kind, text) = refusal(&launch, &[a, a]);
     assert_eq!(kind, ErrorKind::Type);
@@ -156,7 +163,10 @@ fn a_declared_extent_cannot_be_zero_in_a_launch() {
     let launch = worker_for(vec![tensor("c", DType::U8, &[Symbol(0), Const(4)], Out)]);
     let (kind, text) = refusal(&launch, &[host_as(&mut [0; 8], &[2, 0], DType::U8)]);
     assert_eq!(kind, ErrorKind::Type);
-    assert!(text.contains("Parameter 'c' of 'mm' expects shape (M, 4), got (2, 0). Axis 1 must be 4, not 0"), "{text}");
+    assert!(
+        text.contains("Parameter 'c' expects shape (M, 4), got (2, 0) in a launch of 'mm'. Axis 1 must be 4, not 0"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -139,6 +139,7 @@ pub fn scalar(name: &str, dtype: DType, baked: bool) -> Param {
 
 pub fn program(name: &str, params: Vec<Param>) -> Arc<Program> {
     let entry = Function {
+        source: Default::default(),
         name: name.into(),
         at: Loc::default(),
         params: vec![],

@@ -8,3 +8,4 @@ mod launches;
 mod life;
 mod memory;
 mod packed;
+mod prepared;

@@ -51,6 +51,7 @@ fn product(dtype: DType, transposed: bool, slice: u64) -> Arc<Program> {
     let params: Vec<FnParam> =
         (0..).zip(directions).map(|(slot, direction)| FnParam::Tensor { slot, direction }).collect();
     let function = |tiles, body| Function {
+        source: Default::default(),
         name: "product".into(),
         at: Loc::default(),
         params: params.clone(),

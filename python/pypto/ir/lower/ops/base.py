@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from pypto.ir.diagnostics import Loc
 from pypto.ir.nodes import OpStmt, Var
 from pypto.language.ops import BY_NAME
 
@@ -44,8 +45,13 @@ def emit(to: FunctionLowering, stmt: OpStmt, core: str, args: list[Any], mode: s
 
 def emit_whole(to: FunctionLowering, stmt: OpStmt, core: str, args: list[Any]) -> None:
     """A core operation that gives the result of the statement, over its whole box."""
-    rows, cols = out(stmt).tile.physical
-    to.tile_op(core, out(stmt), args, [{"Int": rows}, {"Int": cols}], stmt.loc)
+    whole_op(to, core, out(stmt), args, stmt.loc)
+
+
+def whole_op(to: FunctionLowering, core: str, result: Var, args: list[Any], loc: Loc) -> None:
+    """A core operation over the whole box of its result."""
+    rows, cols = result.tile.physical
+    to.tile_op(core, result, args, [{"Int": rows}, {"Int": cols}], loc)
 
 
 def generic(to: FunctionLowering, stmt: OpStmt) -> None:
@@ -53,4 +59,4 @@ def generic(to: FunctionLowering, stmt: OpStmt) -> None:
     emit(to, stmt, BY_NAME[stmt.op].core[0], [to.arg(value, stmt.loc) for value in stmt.args])
 
 
-__all__ = ["Lowering", "emit", "emit_whole", "generic", "integer", "out", "tile", "valid"]
+__all__ = ["Lowering", "emit", "emit_whole", "generic", "integer", "out", "tile", "valid", "whole_op"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pypto.ir.exprs import ScalarVar
 from pypto.ir.lower.ops.base import Lowering, tile
-from pypto.ir.lower.ops.memory import merged_row
+from pypto.ir.lower.planes import merged_row
 from pypto.ir.nodes import OpStmt, Var
 
 if TYPE_CHECKING:

@@ -67,28 +67,46 @@ impl Host for Entry<'_> {
         self.now(core, kernel, args, blocks, frame)
     }
 
-    fn create(&mut self, dtype: DType, dims: &[Operand], fill: Option<f64>, frame: &Frame) -> Result<View, Refusal> {
-        let mut extents = [0u64; crate::shape::MAX_RANK];
-        for (to, &dim) in extents.iter_mut().zip(dims) {
-            let dim = frame.int(dim);
-            *to = u64::try_from(dim)
-                .ok()
-                .filter(|&dim| dim > 0)
-                .ok_or_else(|| format!("create_tensor with an extent of {dim}; every extent must be at least 1"))?;
-        }
-        let shape = Shape::new(&extents[..dims.len()]).expect("verified: the rank is bounded");
-        let bytes = shape.elements().and_then(|elements| elements.checked_mul(dtype.size() as u64));
-        let bytes = bytes
-            .filter(|&bytes| bytes <= i64::MAX as u64)
-            .ok_or_else(|| format!("create_tensor of {shape} exceeds the address space"))?;
-        let data = self.workspace.reserve(bytes).map_err(Refusal::Device)?;
-        if let Some(value) = fill {
-            let bits = if dtype.is_float() { u64::from((value as f32).to_bits()) } else { value as i64 as u64 };
-            // SAFETY: the workspace gave `bytes` bytes.
-            unsafe { write_element_all(data, dtype, bytes as usize / dtype.size(), bits) };
-        }
-        Ok(View::whole(data, View::CREATED, &shape))
+    fn create(
+        &mut self,
+        _: u32,
+        dtype: DType,
+        dims: &[Operand],
+        fill: Option<f64>,
+        frame: &Frame,
+    ) -> Result<View, Refusal> {
+        create(self.workspace, dtype, dims, fill, frame)
     }
+}
+
+/// Makes device memory, with a value in every element or undefined.
+pub(super) fn create(
+    workspace: &mut dyn Workspace,
+    dtype: DType,
+    dims: &[Operand],
+    fill: Option<f64>,
+    frame: &Frame,
+) -> Result<View, Refusal> {
+    let mut extents = [0u64; crate::shape::MAX_RANK];
+    for (to, &dim) in extents.iter_mut().zip(dims) {
+        let dim = frame.int(dim);
+        *to = u64::try_from(dim)
+            .ok()
+            .filter(|&dim| dim > 0)
+            .ok_or_else(|| format!("create_tensor with an extent of {dim}; every extent must be at least 1"))?;
+    }
+    let shape = Shape::new(&extents[..dims.len()]).expect("verified: the rank is bounded");
+    let bytes = shape.elements().and_then(|elements| elements.checked_mul(dtype.size() as u64));
+    let bytes = bytes
+        .filter(|&bytes| bytes <= i64::MAX as u64)
+        .ok_or_else(|| format!("create_tensor of {shape} exceeds the address space"))?;
+    let data = workspace.reserve(bytes).map_err(Refusal::Device)?;
+    if let Some(value) = fill {
+        let bits = if dtype.is_float() { u64::from((value as f32).to_bits()) } else { value as i64 as u64 };
+        // SAFETY: the workspace gave `bytes` bytes.
+        unsafe { write_element_all(data, dtype, bytes as usize / dtype.size(), bits) };
+    }
+    Ok(View::whole(data, View::CREATED, &shape))
 }
 
 impl Entry<'_> {
@@ -154,7 +172,8 @@ impl Entry<'_> {
     }
 }
 
-fn bind(code: &Code, frame: &mut Frame, args: &[LaunchArg], caller: &Frame) {
+/// Gives the parameters of a kernel what the entry passes.
+pub(super) fn bind(code: &Code, frame: &mut Frame, args: &[LaunchArg], caller: &Frame) {
     frame.scalars.fill(0);
     for (param, arg) in code.params.iter().zip(args) {
         match (*param, *arg) {

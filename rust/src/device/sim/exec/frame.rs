@@ -80,10 +80,11 @@ impl View {
         })
     }
 
-    /// The view that `kind` makes of this one.
-    pub fn derive(&self, kind: &ViewKind, size: usize, int: impl Fn(Operand) -> i64) -> Result<Self, String> {
+    /// The view that `kind` makes of this one; `sizes` are the bytes of an element of both.
+    pub fn derive(&self, kind: &ViewKind, sizes: [usize; 2], int: impl Fn(Operand) -> i64) -> Result<Self, String> {
         match kind {
-            ViewKind::Slice { offsets, extents, keep } => self.slice(offsets, extents, keep, size, int),
+            ViewKind::Slice { offsets, extents, keep } => self.slice(offsets, extents, keep, sizes[0], int),
+            ViewKind::Reinterpret => self.reinterpret(sizes),
             ViewKind::Reshape { dims } => self.reshape(dims, int),
             ViewKind::Transpose { a, b } => {
                 let (a, b) = (*a as usize, *b as usize);
@@ -130,6 +131,31 @@ impl View {
         if dropped.into_iter().any(|axis| all.limits[axis] == 0) {
             view.limits = [0; MAX_RANK];
         }
+        Ok(view)
+    }
+
+    fn reinterpret(&self, [have, want]: [usize; 2]) -> Result<Self, String> {
+        let mut view = *self;
+        if have == want {
+            return Ok(view);
+        }
+        let last = self.rank - 1;
+        let whole = |elements: i64| (elements * have as i64) % want as i64 == 0;
+        let adjacent = self.strides[last] == 1 || self.dims[last] == 1;
+        let outer = (0..last).all(|axis| self.dims[axis] == 1 || whole(self.strides[axis]));
+        if !adjacent || !outer || !whole(self.dims[last] as i64) || !(self.data as usize).is_multiple_of(want) {
+            let shape = Shape::new(&self.dims[..self.rank]).expect("the rank of a view is bounded");
+            return Err(format!(
+                "reinterpret_view of {shape} elements of {have} bytes as elements of {want}: a row is no whole number of \
+                 them, or is not where one can begin; reinterpret the whole tensor, or copy the view"
+            ));
+        }
+        for axis in 0..last {
+            view.strides[axis] = self.strides[axis] * have as i64 / want as i64;
+        }
+        view.strides[last] = 1;
+        view.dims[last] = self.dims[last] * have as u64 / want as u64;
+        view.limits[last] = self.limits[last] * have as u64 / want as u64;
         Ok(view)
     }
 

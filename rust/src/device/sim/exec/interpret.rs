@@ -18,7 +18,7 @@ use crate::device::sim::lower::Lowered;
 use crate::device::sim::pool::CorePool;
 use crate::dtype::DType;
 use crate::kernels::chain::MemArg;
-use crate::program::{LaunchArg, Operand};
+use crate::program::{LaunchArg, Loc, Operand};
 
 /// Picoseconds of estimated work until the first look at the clock, from which time counts, and between two looks.
 const FIRST_BUDGET_PS: i64 = 500_000_000;
@@ -81,6 +81,12 @@ pub(super) struct Core<'a> {
 
 /// What becomes of the instructions that do more than arithmetic on scalars.
 pub(super) trait Host {
+    /// Whether the host asks for the place of each instruction.
+    const PLACES: bool = false;
+
+    /// The instruction that comes next stands here; only where [`Host::PLACES`].
+    fn at(&mut self, _at: Loc) {}
+
     /// Work on tiles.
     fn step(&mut self, core: &mut Core<'_>, id: StepId, step: &Step, frame: &Frame) -> Result<(), Stop>;
 
@@ -92,6 +98,17 @@ pub(super) trait Host {
 
     /// The element at `at` is about to be read or written by a scalar instruction.
     fn touches(&mut self, core: &mut Core<'_>, at: Element, write: bool) -> Result<(), Stop>;
+
+    /// A scalar instruction is about to access an element that does not exist. `true` lets a write be ignored; what is read
+    /// is 0 in any case.
+    fn misses(&mut self, _place: Source, _index: &[Operand], _frame: &Frame, _write: bool) -> bool {
+        false
+    }
+
+    /// A declaration about the order of tasks. Checked entries only.
+    fn order(&mut self, _rule: u32, _frame: &Frame) {
+        unreachable!("only checked code declares")
+    }
 
     /// Whether elements are really written.
     fn writes(&self) -> bool {
@@ -113,6 +130,7 @@ pub(super) trait Host {
     /// Makes device memory for a tensor slot. Entry only.
     fn create(
         &mut self,
+        _slot: u32,
         _dtype: DType,
         _dims: &[Operand],
         _fill: Option<f64>,
@@ -172,6 +190,9 @@ impl<'a> Core<'a> {
         while let Some(inst) = code.insts.get(pc) {
             pc += 1;
             let at = || code.at[pc - 1];
+            if H::PLACES {
+                host.at(at());
+            }
             match inst {
                 Inst::Step(step) => {
                     let id = StepId { kernel, step: *step };
@@ -211,8 +232,9 @@ impl<'a> Core<'a> {
                 Inst::Launch { kernel, args, blocks } => {
                     host.launch(self, *kernel, args, *blocks, frame).map_err(|stop| stop.at(at()))?;
                 }
+                Inst::Order(rule) => host.order(*rule, frame),
                 Inst::Create { dst, dims, fill } => {
-                    let created = host.create(code.tensors[*dst as usize], dims, *fill, frame);
+                    let created = host.create(*dst, code.tensors[*dst as usize], dims, *fill, frame);
                     frame.tensors[*dst as usize] = created.map_err(|refusal| refusal.at(at()))?;
                 }
                 other => self.memory(other, code, frame, host).map_err(|stop| stop.at(at()))?,
@@ -246,13 +268,19 @@ impl<'a> Core<'a> {
                         // SAFETY: the address is an element of a live tensor or tile.
                         unsafe { read_element(from, dtype) }
                     }
-                    None => 0,
+                    None => {
+                        host.misses(*src, index, frame, false);
+                        0
+                    }
                 };
                 frame.scalars[*dst as usize] = bits;
             }
             Inst::Write { dst, index, value } => {
                 let (to, dtype) = self.element(*dst, index, code, frame);
                 let Some(to) = to else {
+                    if host.misses(*dst, index, frame, true) {
+                        return Ok(());
+                    }
                     let index: Vec<i64> = index.iter().map(|&at| frame.int(at)).collect();
                     return Err(Stop::Message(format!("write of element {index:?} outside the tensor")));
                 };
@@ -265,8 +293,8 @@ impl<'a> Core<'a> {
             }
             Inst::View { dst, src, kind } => {
                 let source = frame.tensors[*src as usize];
-                let size = code.tensors[*src as usize].size();
-                let view = source.derive(kind, size, |operand| frame.int(operand));
+                let sizes = [*src, *dst].map(|slot| code.tensors[slot as usize].size());
+                let view = source.derive(kind, sizes, |operand| frame.int(operand));
                 frame.tensors[*dst as usize] = view.map_err(Stop::Message)?;
             }
             _ => unreachable!("handled by the caller"),

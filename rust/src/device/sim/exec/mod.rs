@@ -7,16 +7,19 @@
 
 mod access;
 mod block;
+mod checked;
 mod coverage;
 mod entry;
 mod frame;
 mod grid;
+mod inspect;
 mod interpret;
 mod pace;
 mod packed;
 mod poll;
 mod probe;
 mod replay;
+mod report;
 mod scalar;
 mod step;
 mod wave;
@@ -27,6 +30,7 @@ use super::pool::CorePool;
 use crate::device::{DeviceError, Launch, Packable, TensorArg};
 use crate::program::Loc;
 use crate::trace::{self, Name, Record, Track, names};
+pub(super) use checked::{Rules, launch_checked};
 use entry::Entry;
 pub(super) use entry::Waits;
 use frame::Frame;
@@ -158,7 +162,7 @@ pub(super) struct Prepared<'a> {
 /// # Safety
 /// As for [`crate::device::Executable::launch`]; `scratch` is laid out by `prepared.plan`.
 pub(super) unsafe fn launch(prepared: &Prepared<'_>, state: &mut State, launch: Launch<'_>) -> Result<(), DeviceError> {
-    let &Prepared { lowered, packable, plan, pool, waits, files, name } = prepared;
+    let &Prepared { lowered, packable, plan, pool, waits, .. } = prepared;
     let State { entry: frame, lanes, wave, paces, packed, replay } = state;
     Packed::list(packed, packable, launch.tensors, launch.packed);
     for (core, lane) in lanes.iter_mut().enumerate() {
@@ -201,17 +205,26 @@ pub(super) unsafe fn launch(prepared: &Prepared<'_>, state: &mut State, launch: 
             span(names::SCHED, Track::DEVICE, launch.invocation, first, last, 0);
         }
     }
-    result.map_err(|stop| match stop {
-        Stop::Interrupted => DeviceError::Interrupted { program: name.to_owned() },
-        Stop::Fault(at, message) => DeviceError::Fault {
-            program: name.to_owned(),
-            file: files.get(at.0 as usize).cloned().unwrap_or_default(),
-            at,
-            message,
-        },
-        Stop::Device(error) => error,
-        Stop::Message(_) | Stop::Pending | Stop::Blind => unreachable!("placed by the core, or within a look ahead"),
-    })
+    result.map_err(|stop| prepared.error(stop))
+}
+
+impl Prepared<'_> {
+    fn error(&self, stop: Stop) -> DeviceError {
+        let &Self { files, name, .. } = self;
+        match stop {
+            Stop::Interrupted => DeviceError::Interrupted { program: name.to_owned() },
+            Stop::Fault(at, message) => DeviceError::Fault {
+                program: name.to_owned(),
+                file: files.get(at.0 as usize).cloned().unwrap_or_default(),
+                at,
+                message,
+            },
+            Stop::Device(error) => error,
+            Stop::Message(_) | Stop::Pending | Stop::Blind => {
+                unreachable!("placed by the core, or within a look ahead")
+            }
+        }
+    }
 }
 
 fn span(name: Name, track: Track, invocation: u32, begin: u64, end: u64, arg: u64) {

@@ -20,7 +20,7 @@ mod schedule;
 
 pub(super) use functions::{element_bits, lane_bits};
 
-use super::code::{Code, Inst, Mem, Param, Source, Step};
+use super::code::{Checked, Code, Inst, Mem, Param, Source, Step};
 use crate::device::DeviceError;
 use crate::kernels::Isa;
 use crate::program::{
@@ -37,8 +37,9 @@ pub(super) struct Lowered {
     pub kernels: Vec<Code>,
 }
 
-/// Lowers a program that [`crate::program::verify`] accepted.
-pub(super) fn lower(program: &Program, isa: Isa) -> Result<Lowered, DeviceError> {
+/// Lowers a program that [`crate::program::verify`] accepted. With `checked`, every statement is lowered by itself, so that
+/// each access has its place in the source, and the code says what the source says.
+pub(super) fn lower(program: &Program, isa: Isa, checked: bool) -> Result<Lowered, DeviceError> {
     let entry_alias = Alias::of_entry(&program.entry);
     let kernel_alias = Alias::of_kernels(program, &entry_alias);
     let place = |function: &Function, error: DeviceError| match error {
@@ -51,10 +52,10 @@ pub(super) fn lower(program: &Program, isa: Isa) -> Result<Lowered, DeviceError>
         .into(),
         other => other,
     };
-    let entry = function(&program.entry, &entry_alias, isa).map_err(|error| place(&program.entry, error))?;
+    let entry = function(&program.entry, &entry_alias, isa, checked).map_err(|error| place(&program.entry, error))?;
     let kernels = program.kernels.iter().zip(&kernel_alias);
     let kernels = kernels
-        .map(|(kernel, alias)| function(kernel, alias, isa).map_err(|error| place(kernel, error)))
+        .map(|(kernel, alias)| function(kernel, alias, isa, checked).map_err(|error| place(kernel, error)))
         .collect::<Result<_, _>>()?;
     Ok(Lowered { entry, kernels })
 }
@@ -65,7 +66,7 @@ fn unsupported(at: Loc, message: String) -> DeviceError {
     ProgramError::Unsupported { function: String::new(), file: String::new(), at, message }.into()
 }
 
-fn function(function: &Function, alias: &Alias, isa: Isa) -> Result<Code, DeviceError> {
+fn function(function: &Function, alias: &Alias, isa: Isa, checked: bool) -> Result<Code, DeviceError> {
     let mut lowering = Lowering {
         function,
         alias,
@@ -73,6 +74,7 @@ fn function(function: &Function, alias: &Alias, isa: Isa) -> Result<Code, Device
         out: Emitter::new(function),
         hidden: function.scalars.len(),
         loops: Vec::new(),
+        checked: checked.then(Checked::default),
     };
     let nothing = FixedBitSet::with_capacity(function.tiles.len());
     lowering.block(&function.body, &nothing, None)?;
@@ -104,6 +106,7 @@ fn function(function: &Function, alias: &Alias, isa: Isa) -> Result<Code, Device
         at,
         steps,
         tile_bytes,
+        checked: lowering.checked,
     })
 }
 
@@ -149,6 +152,7 @@ struct Lowering<'a> {
     /// Scalar slots so far; loops add hidden ones.
     hidden: usize,
     loops: Vec<Loop>,
+    checked: Option<Checked>,
 }
 
 /// Jumps of an open loop that do not know their target yet.
@@ -162,7 +166,7 @@ impl Lowering<'_> {
     /// Lowers a block. `after` holds the tile slots that are read after it; `at_loop` those at the edges of the innermost loop.
     fn block(&mut self, body: &[Stmt], after: &FixedBitSet, at_loop: Option<&FixedBitSet>) -> Result<(), DeviceError> {
         // From the end, what is live after each part; then the parts in order.
-        let parts = split(body);
+        let parts = if self.checked.is_some() { body.chunks(1).collect() } else { split(body) };
         let mut live_after = Vec::with_capacity(parts.len());
         let mut live = after.clone();
         for part in parts.iter().rev() {
@@ -182,9 +186,17 @@ impl Lowering<'_> {
         let live = |slot| live.contains(slot as usize);
         let graph = build::build(self.function, self.alias, run, &mut self.hidden, live);
         let scalars = &self.function.scalars;
+        let first = self.out.steps.len() as u32;
         schedule::schedule(self.function, &graph, self.alias, self.isa, &mut self.out, &mut |out, stmt| {
             out.push(plain(&stmt.kind, scalars), stmt.at);
-        })
+        })?;
+        let steps = first..self.out.steps.len() as u32;
+        if let (Some(checked), [Stmt { kind: StmtKind::Tile(op), .. }], false) =
+            (&mut self.checked, run, steps.is_empty())
+        {
+            checked.ops.push((steps, op.clone()));
+        }
+        Ok(())
     }
 
     fn control(
@@ -243,6 +255,15 @@ impl Lowering<'_> {
                 let jump = self.out.push(Inst::Jump(0), at);
                 self.loops.last_mut().expect("verified: continue is in a loop").to_next.push(jump);
             }
+            StmtKind::Order { scalars, rule } => {
+                if self.checked.is_some() {
+                    self.block(scalars, live, at_loop)?;
+                    let checked = self.checked.as_mut().expect("asked above");
+                    checked.orders.push(rule.clone());
+                    let number = checked.orders.len() as u32 - 1;
+                    self.out.push(Inst::Order(number), at);
+                }
+            }
             other => unreachable!("{other:?} is no control flow"),
         }
         Ok(())
@@ -291,8 +312,8 @@ impl Lowering<'_> {
 }
 
 fn is_control(kind: &StmtKind) -> bool {
-    use StmtKind::{Break, Continue, For, If, While};
-    matches!(kind, For { .. } | While { .. } | If { .. } | Break | Continue)
+    use StmtKind::{Break, Continue, For, If, Order, While};
+    matches!(kind, For { .. } | While { .. } | If { .. } | Order { .. } | Break | Continue)
 }
 
 /// A block as straight-line runs and single control statements. What follows `break` or `continue` never runs.

@@ -44,6 +44,7 @@ fn f32_tensor() -> TensorSlot {
 /// A kernel over `tensors` matrices with the given tiles and body; it has two integer scalars that are no parameters.
 pub(super) fn kernel(tensors: u32, tiles: &[(u32, u32)], body: Vec<Stmt>) -> Function {
     Function {
+        source: Default::default(),
         name: "kernel".into(),
         at: Loc(0, 1, 0),
         params: (0..tensors).map(|slot| FnParam::Tensor { slot, direction: Direction::InOut }).collect(),
@@ -63,6 +64,7 @@ pub(super) fn program(shapes: &[(u64, u64)], extra: usize, entry: Vec<Stmt>, ker
     };
     let params = shapes.iter().map(|shape| Param { name: "x".into(), kind: param(shape) }).collect();
     let entry = Function {
+        source: Default::default(),
         name: "entry".into(),
         at: Loc(0, 1, 0),
         params: (0..shapes.len() as u32).map(|slot| FnParam::Tensor { slot, direction: Direction::InOut }).collect(),
@@ -122,6 +124,26 @@ fn slices_and_transposes_are_views_of_the_same_memory() {
         let want = [-1.0, (10 + 2 + row) as f32, (20 + 2 + row) as f32, -1.0];
         assert_eq!(got, want, "row {row}");
     }
+}
+
+#[test]
+fn a_reinterpreted_view_counts_the_bytes_of_a_row_anew() {
+    let part = ViewKind::Slice { offsets: vec![ONE, int(2)], extents: vec![int(2), int(4)], keep: vec![0, 1] };
+    let view = |dst, src, kind| stmt(StmtKind::View { dst, src, kind });
+    let back = |dst, src| view(dst, src, ViewKind::Reinterpret);
+    let entry = vec![view(2, 0, part), back(3, 2), back(4, 3), launch(&[4, 1], ONE)];
+    let mut program = program(&[(4, 6), (2, 4)], 3, entry, copy(2, 4));
+    program.entry.tensors[3].dtype = DType::I16;
+    let mut memory = [matrix(4, 6, |row, col| (row * 10 + col) as f32), matrix(2, 4, |_, _| -1.0)];
+    run(&program, &mut memory).unwrap();
+    assert!((0..8).all(|at| value(&memory[1], at / 4, at % 4) == ((at / 4 + 1) * 10 + at % 4 + 2) as f32));
+
+    let odd = ViewKind::Slice { offsets: vec![ZERO, ONE], extents: vec![int(2), int(3)], keep: vec![0, 1] };
+    let entry = vec![view(2, 0, odd), back(3, 2), launch(&[4, 1], ONE)];
+    let mut program = self::program(&[(4, 6), (2, 4)], 3, entry, copy(2, 4));
+    program.entry.tensors[3].dtype = DType::I64;
+    let error = run(&program, &mut memory).unwrap_err().to_string();
+    assert!(error.contains("a row is no whole number of them"), "{error}");
 }
 
 #[test]

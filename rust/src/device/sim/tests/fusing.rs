@@ -15,7 +15,7 @@ fn steps_of(tensors: u32, kernel: Function) -> String {
     let slots: Vec<u32> = (0..tensors).collect();
     let program = program(&vec![(64, 64); tensors as usize], 0, vec![launch(&slots, ONE)], kernel);
     verify(&program).unwrap();
-    let lowered = lower(&program, Isa::Generic).unwrap();
+    let lowered = lower(&program, Isa::Generic, false).unwrap();
     let letter = |step: &Step| match step {
         Step::Chain(_) => 'c',
         Step::MatMul(_) => 'm',

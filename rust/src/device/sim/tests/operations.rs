@@ -77,6 +77,7 @@ fn program(tiles: Vec<TileSlot>, loaded: usize, op: TileOp) -> Program {
     let params: Vec<FnParam> =
         (0..slots.len() as u32).map(|slot| FnParam::Tensor { slot, direction: Direction::InOut }).collect();
     let function = |body, tiles| Function {
+        source: Default::default(),
         name: "f".into(),
         at: Loc::default(),
         params: params.clone(),

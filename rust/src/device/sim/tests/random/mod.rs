@@ -332,6 +332,7 @@ fn assemble(body: Vec<Stmt>, twice: bool) -> Program {
     tiles.push(TileSlot { dtype: DType::F32, rows: COLS, cols: COLS });
     let scalars = vec![ScalarType::Int, ScalarType::Int, ScalarType::Int, ScalarType::Bool, ScalarType::Int];
     let kernel = Function {
+        source: Default::default(),
         name: "kernel".into(),
         at: Loc(0, 1, 0),
         params: params.clone(),
@@ -347,6 +348,7 @@ fn assemble(body: Vec<Stmt>, twice: bool) -> Program {
         .chain([LaunchArg::Scalar(Operand::Var(0))])
         .collect();
     let entry = Function {
+        source: Default::default(),
         name: "entry".into(),
         at: Loc(0, 1, 0),
         params,

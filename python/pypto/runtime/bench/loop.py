@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import statistics
 import threading
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pypto import _pypto, failures
 from pypto.runtime import programs
-from pypto.runtime.bench_stats import BenchmarkStats
+from pypto.runtime.bench.stats import BenchmarkStats
+from pypto.runtime.bench.summary import Summary
+from pypto.runtime.progress import Progress
 from pypto.runtime.run_config import RunConfig
 from pypto.runtime.settings import check_device_id, check_int
 from pypto.runtime.spans import Recorder, TraceInvocation
@@ -18,11 +23,13 @@ if TYPE_CHECKING:
     from pypto._pypto import RegistrationHandle
     from pypto.ir import CompiledProgram
 
-__all__ = ["BenchmarkStats", "benchmark"]
-
 _DRAIN_SPANS = 8192
 """Spans that may lie in the trace's buffers before they are taken out. Taking them out between two launches costs the
 next launch its warm caches, so it happens as seldom as the buffers (32,768 spans for each thread) allow."""
+
+_STABLE_SPREAD = 0.01
+_STABLE_ROUNDS = 20
+_STABLE_SECONDS = 10.0
 
 
 def benchmark(
@@ -37,6 +44,7 @@ def benchmark(
     persistent: bool = False,
     reset_persistent_windows: bool | None = None,
     worker: ChipWorker | None = None,
+    until: str | None = None,
 ) -> BenchmarkStats:
     """Launches a program `warmup + rounds` times with the same arguments and measures the last `rounds`.
 
@@ -56,6 +64,10 @@ def benchmark(
         persistent: For programs on several devices.
         reset_persistent_windows: For programs on several devices.
         worker: Where to run.
+        until: `"stable"` repeats the `rounds` until the 95 % intervals of the medians of host wall and device wall
+            reach no further than 1 % to either side, or 10 s have passed; `BenchmarkStats.stable` says which.
+
+    A run of more than a second shows a progress bar where stderr is a terminal.
 
     Raises:
         TypeError: `compiled` is no compiled program, or an argument does not fit.
@@ -84,80 +96,136 @@ def benchmark(
         raise failures.NOT_A_WORKER(f"worker must be a ChipWorker, got {type(worker).__name__}")
     if isinstance(args, str) or not isinstance(args, Sequence):
         raise failures.SETTING_TYPE(f"args must be a sequence of arguments, got {type(args).__name__}; pass [a, b, c]")
+    if until not in (None, "stable"):
+        raise failures.SETTING_VALUE(f'until must be "stable" or None, got {until!r}')
     if device_id is not None:
         check_device_id(device_id)
     compiled = programs.check_compiled(compiled)
     if not _pypto.trace_available():
         raise failures.NO_SPANS("benchmark() needs spans, and this build was made with the feature trace-off")
+    plan = _Plan(rounds, warmup, until == "stable")
     if worker is not None:
-        return _measure(worker, compiled, args, rounds, warmup, config)
+        return _measure(worker, compiled, args, plan, config)
     config = config or RunConfig(platform=platform or compiled.platform, device_id=device_id or 0)
     runtime = programs.runtime_name(compiled)
     active = ChipWorker.current(level=2, platform=config.platform, device_id=config.device_id, runtime=runtime)
     if active is not None:
-        return _measure(active, compiled, args, rounds, warmup, config)
+        return _measure(active, compiled, args, plan, config)
     with ChipWorker(config, runtime=runtime) as own:
-        return _measure(own, compiled, args, rounds, warmup, config)
+        return _measure(own, compiled, args, plan, config)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How often to launch."""
+
+    rounds: int
+    warmup: int
+    until_stable: bool
 
 
 def _measure(
-    worker: ChipWorker,
-    compiled: CompiledProgram,
-    args: Sequence[Any],
-    rounds: int,
-    warmup: int,
-    config: RunConfig | None,
+    worker: ChipWorker, compiled: CompiledProgram, args: Sequence[Any], plan: _Plan, config: RunConfig | None
 ) -> BenchmarkStats:
+    begin = time.perf_counter()
     handle = worker.register(compiled)
-    with Recorder() as recorder:
-        invocations = _launch_all(recorder, handle, args, warmup + rounds, config)
-    if len(invocations) != warmup + rounds:
-        raise failures.LOST_SPANS(
-            f"captured {len(invocations)} of {warmup + rounds} launches; {recorder.dropped} spans were lost because "
-            f"trace buffers were full"
-        )
-    measured = invocations[warmup:]
-    for invocation in measured:
-        invocation.task_name = _name_of(compiled, invocation.hid)
+    register_us = (time.perf_counter() - begin) * 1e6
+    with Recorder() as recorder, Progress("benchmark") as progress:
+        launches = _Launches(recorder, handle, args, config, progress)
+        launches.add(plan.warmup)
+        stable = _launch(launches, plan)
+    measured = launches.ended[plan.warmup :]
+    for invocation in launches.ended:
+        invocation.task_name = programs.core_program(compiled).name or invocation.hid
     return BenchmarkStats(
         device_wall_us=[invocation.device_wall_us for invocation in measured],
         host_wall_us=[invocation.host_wall_us for invocation in measured],
-        rounds=rounds,
-        warmup=warmup,
+        rounds=len(measured),
+        warmup=plan.warmup,
         invocations=measured,
         h2d_bytes=measured[-1].h2d_bytes,
         d2h_bytes=measured[-1].d2h_bytes,
         dropped_spans=recorder.dropped,
+        cold=launches.ended[0],
+        register_us=register_us,
+        stable=stable,
     )
 
 
-def _launch_all(
-    recorder: Recorder, handle: RegistrationHandle, args: Sequence[Any], count: int, config: RunConfig | None
-) -> list[TraceInvocation]:
-    """Launches `count` times and returns the launches of this thread."""
-    tid = threading.get_native_id()
-    mine: list[TraceInvocation] = []
+def _launch(launches: _Launches, plan: _Plan) -> bool | None:
+    """Makes the measured launches; says whether the medians came to rest, where that was asked for."""
+    if not plan.until_stable:
+        launches.add(plan.rounds)
+        return None
+    deadline = time.monotonic() + _STABLE_SECONDS
+    rounds = plan.rounds
+    while True:
+        launches.add(rounds)
+        measured = launches.ended[plan.warmup :]
+        clocks = (
+            [one.host_wall_us for one in measured],
+            [one.device_wall_us for one in measured],
+        )
+        if len(measured) >= _STABLE_ROUNDS and all(Summary.of(clock).spread <= _STABLE_SPREAD for clock in clocks):
+            return True
+        if time.monotonic() >= deadline:
+            return False
+        # Doubling, since the interval shrinks with the root of their number; not beyond the deadline.
+        seconds = statistics.median(clocks[0]) / 1e6
+        rounds = max(1, min(len(measured), int((deadline - time.monotonic()) / max(seconds, 1e-9))))
 
-    def take() -> int:
-        taken = recorder.take()
+
+class _Launches:
+    """Launches with the same arguments and keeps the spans of this thread's launches."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        handle: RegistrationHandle,
+        args: Sequence[Any],
+        config: RunConfig | None,
+        progress: Progress,
+    ) -> None:
+        self._recorder = recorder
+        self._handle = handle
+        self._args = args
+        self._config = config
+        self._progress = progress
+        self._tid = threading.get_native_id()
+        self._interval = 1
+        self.ended: list[TraceInvocation] = []
+        self._take()  # what ended before the first launch
+        self.ended.clear()
+
+    def add(self, count: int) -> None:
+        """Launches `count` times.
+
+        Raises:
+            RuntimeError: The trace lost one of the launches.
+        """
+        wanted = len(self.ended) + count
+        waiting = 0
+        self._progress.extend(count)
+        for _ in range(count):
+            self._handle(*self._args, config=self._config)
+            waiting += 1
+            if waiting >= self._interval:
+                self._interval = max(1, _DRAIN_SPANS // self._take())
+                self._progress.advance(waiting)
+                waiting = 0
+        self._take()
+        self._progress.advance(waiting)
+        if len(self.ended) != wanted:
+            raise failures.LOST_SPANS(
+                f"captured {len(self.ended)} of {wanted} launches; {self._recorder.dropped} spans were lost because "
+                f"trace buffers were full"
+            )
+
+    def _take(self) -> int:
+        """Takes out the spans recorded so far; returns how many the largest launch had."""
+        taken = self._recorder.take()
         for invocation in taken:
             root = invocation.root()
-            if root is not None and root.tid == tid:
-                mine.append(invocation)
+            if root is not None and root.tid == self._tid:
+                self.ended.append(invocation)
         return max((len(invocation.spans) for invocation in taken), default=1)
-
-    take()  # what ended before the first launch
-    mine.clear()
-    waiting, interval = 0, 1
-    for _ in range(count):
-        handle(*args, config=config)
-        waiting += 1
-        if waiting >= interval:
-            interval = max(1, _DRAIN_SPANS // take())
-            waiting = 0
-    take()
-    return mine
-
-
-def _name_of(compiled: CompiledProgram, fallback: str) -> str:
-    return programs.core_program(compiled).name or fallback

@@ -2,14 +2,53 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from pypto import failures
-from pypto.runtime.spans import TraceInvocation, TraceSpan
+from pypto.runtime.bench.comparison import Comparison, compare
+from pypto.runtime.bench.record import from_dict, from_json, to_dict
+from pypto.runtime.bench.summary import Summary
+from pypto.runtime.bench.verdict import Verdict, judge
+from pypto.runtime.spans import D2H, H2D, TraceInvocation, TraceSpan
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """What one launch copies for one parameter.
+
+    Attributes:
+        parameter: Its name.
+        direction: `h2d` or `d2h`.
+        nbytes: Bytes.
+        us: Mean time in microseconds.
+    """
+
+    parameter: str
+    direction: str
+    nbytes: int
+    us: float
+
+
+class Statistic:
+    """One number of a series' summary, read as an attribute of the benchmark; 0.0 without samples."""
+
+    def __init__(self, series: str, name: str) -> None:
+        self._series = series
+        self._name = name
+        self.__doc__ = f"`{name}` of `{series}`, in microseconds."
+
+    def __get__(self, stats: BenchmarkStats | None, owner: type[BenchmarkStats]) -> float:
+        """The number; on the class, 0.0."""
+        values: Sequence[float] = getattr(stats, self._series) if stats is not None else ()
+        return float(getattr(Summary.of(values), self._name))
 
 
 @dataclass
@@ -22,12 +61,16 @@ class BenchmarkStats:
         rounds: Measured launches.
         warmup: Launches before them that are not counted.
         invocations: The spans of each measured launch.
-        h2d_bytes: Bytes that one launch copied to the device.
-        d2h_bytes: Bytes that one launch copied from the device.
-        dropped_spans: Spans that were lost because a buffer was full; times are right, trees have gaps.
         rounds_dispatches: Launches of each round by process, for programs on several devices.
         fallback_flattened: Rounds could not be told apart, for programs on several devices.
         unstable_dispatch_slots: Rounds differ in what they launch, for programs on several devices.
+        h2d_bytes: Bytes that one launch copied to the device.
+        d2h_bytes: Bytes that one launch copied from the device.
+        dropped_spans: Spans that were lost because a buffer was full; times are right, trees have gaps.
+        cold: The very first launch, in which memory is touched and caches fill; not among the samples unless there
+            was no warm-up.
+        register_us: Time to register the program before the first launch; near 0 where it was registered already.
+        stable: Whether the medians came to rest before the time was over, for `until="stable"`; None otherwise.
     """
 
     device_wall_us: list[float] = field(default_factory=list)
@@ -35,12 +78,15 @@ class BenchmarkStats:
     rounds: int = 0
     warmup: int = 0
     invocations: list[TraceInvocation] = field(default_factory=list)
-    h2d_bytes: int = 0
-    d2h_bytes: int = 0
-    dropped_spans: int = 0
     rounds_dispatches: list[dict[int, list[TraceInvocation]]] = field(default_factory=list)
     fallback_flattened: bool = False
     unstable_dispatch_slots: bool = False
+    h2d_bytes: int = 0
+    d2h_bytes: int = 0
+    dropped_spans: int = 0
+    cold: TraceInvocation | None = None
+    register_us: float = 0.0
+    stable: bool | None = None
 
     @property
     def samples(self) -> list[float]:
@@ -53,30 +99,25 @@ class BenchmarkStats:
         return bool(self.device_wall_us) and not any(self.device_wall_us)
 
     @property
-    def device_wall_us_min(self) -> float:
-        """Smallest device time; 0.0 without samples, as all of these."""
-        return min(self.device_wall_us, default=0.0)
+    def host(self) -> Summary:
+        """All statistics of the host wall: percentiles, the interval of the median, outliers."""
+        return Summary.of(self.host_wall_us)
 
     @property
-    def device_wall_us_median(self) -> float:
-        """Median device time."""
-        return _median(self.device_wall_us)
+    def device(self) -> Summary:
+        """All statistics of the device wall."""
+        return Summary.of(self.device_wall_us)
 
-    @property
-    def device_wall_us_mean(self) -> float:
-        """Mean device time."""
-        return _mean(self.device_wall_us)
-
-    @property
-    def device_wall_us_max(self) -> float:
-        """Largest device time."""
-        return max(self.device_wall_us, default=0.0)
-
-    @property
-    def device_wall_us_stdev(self) -> float:
-        """Sample standard deviation of the device time; 0.0 for one sample."""
-        return _stdev(self.device_wall_us)
-
+    device_wall_us_min = Statistic("device_wall_us", "min")
+    device_wall_us_median = Statistic("device_wall_us", "median")
+    device_wall_us_mean = Statistic("device_wall_us", "mean")
+    device_wall_us_max = Statistic("device_wall_us", "max")
+    device_wall_us_stdev = Statistic("device_wall_us", "stdev")
+    host_wall_us_min = Statistic("host_wall_us", "min")
+    host_wall_us_median = Statistic("host_wall_us", "median")
+    host_wall_us_mean = Statistic("host_wall_us", "mean")
+    host_wall_us_max = Statistic("host_wall_us", "max")
+    host_wall_us_stdev = Statistic("host_wall_us", "stdev")
     device_us_min = device_wall_us_min
     device_us_median = device_wall_us_median
     device_us_mean = device_wall_us_mean
@@ -84,29 +125,72 @@ class BenchmarkStats:
     device_us_stdev = device_wall_us_stdev
 
     @property
-    def host_wall_us_min(self) -> float:
-        """Smallest host time."""
-        return min(self.host_wall_us, default=0.0)
+    def transfers(self) -> list[Transfer]:
+        """What each launch copied for each parameter, to the device first, in the order of the parameters."""
+        mean = self.mean_invocation()
+        named = mean.by_name() if mean is not None else {}
+        return [
+            Transfer(name[len(parent) + 1 :], direction, int(span.attribute("bytes") or 0), span.dur_us)
+            for parent, direction in ((H2D, "h2d"), (D2H, "d2h"))
+            for name, span in named.items()
+            if name.startswith(f"{parent}.")
+        ]
 
-    @property
-    def host_wall_us_median(self) -> float:
-        """Median host time."""
-        return _median(self.host_wall_us)
+    def verdict(self) -> Verdict:
+        """Is it the host or the device, what does the host spend its time on, and what to do about it."""
+        return judge(self)
 
-    @property
-    def host_wall_us_mean(self) -> float:
-        """Mean host time."""
-        return _mean(self.host_wall_us)
+    def compare(self, baseline: BenchmarkStats) -> Comparison:
+        """This benchmark against another: ratios of the medians below 1 where this one is faster, with intervals.
 
-    @property
-    def host_wall_us_max(self) -> float:
-        """Largest host time."""
-        return max(self.host_wall_us, default=0.0)
+        Raises:
+            TypeError: `baseline` is no benchmark.
+        """
+        if not isinstance(baseline, BenchmarkStats):
+            raise failures.NOT_A_BENCHMARK(f"baseline must be a BenchmarkStats, got {type(baseline).__name__}")
+        return compare(self, baseline)
 
-    @property
-    def host_wall_us_stdev(self) -> float:
-        """Sample standard deviation of the host time; 0.0 for one sample."""
-        return _stdev(self.host_wall_us)
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON types; `from_dict` reads it back."""
+        return to_dict(self)
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """Everything as JSON text; `from_json` reads it back.
+
+        Args:
+            indent: Spaces of a level; one line if not given.
+        """
+        return json.dumps(to_dict(self), indent=indent)
+
+    @staticmethod
+    def from_dict(record: dict[str, Any]) -> BenchmarkStats:
+        """The benchmark that `to_dict` wrote.
+
+        Raises:
+            ValueError: It is no such record, or one of a newer version.
+        """
+        return from_dict(record)
+
+    @staticmethod
+    def from_json(text: str | bytes) -> BenchmarkStats:
+        """The benchmark that `to_json` wrote.
+
+        Raises:
+            ValueError: The text is no JSON or no benchmark.
+        """
+        return from_json(text)
+
+    def __rich__(self) -> Group:
+        """The table that `rich.print` shows."""
+        from pypto.runtime.bench.show import as_group
+
+        return as_group(self)
+
+    def _repr_html_(self) -> str:
+        """The table that a notebook shows."""
+        from pypto.runtime.bench.show import as_html
+
+        return as_html(self)
 
     def per_round(self, metric: str = "device") -> list[float]:
         """One value for each round.
@@ -246,10 +330,10 @@ class BenchmarkStats:
         if not self.device_wall_us:
             return f"BenchmarkStats(rounds={self.rounds}: no samples)"
         head = f"BenchmarkStats(rounds={self.rounds}, warmup={self.warmup})"
-        host = _summary("host_wall_us", self.host_wall_us)
+        host = _summary("host_wall_us", self.host)
         if self.all_zero_device:
             return f"{head}: device_wall_us all 0, the device reports no time (use host_wall_us); {host}"
-        return f"{head}: {_summary('device_wall_us', self.device_wall_us)}; {host}"
+        return f"{head}: {_summary('device_wall_us', self.device)}; {host}"
 
 
 def _check_metric(metric: str) -> None:
@@ -257,30 +341,16 @@ def _check_metric(metric: str) -> None:
         raise failures.UNKNOWN_METRIC(f"unknown metric {metric!r}; expected device, host or effective")
 
 
-def _median(values: Sequence[float]) -> float:
-    return float(statistics.median(values)) if values else 0.0
-
-
-def _mean(values: Sequence[float]) -> float:
-    return float(statistics.fmean(values)) if values else 0.0
-
-
 def _stdev(values: Sequence[float]) -> float:
     return float(statistics.stdev(values)) if len(values) > 1 else 0.0
 
 
-def _summary(name: str, values: Sequence[float]) -> str:
-    shown: tuple[tuple[str, Callable[[Sequence[float]], float]], ...] = (
-        ("min", min),
-        ("median", _median),
-        ("mean", _mean),
-        ("max", max),
-        ("stdev", _stdev),
-    )
-    return f"{name} " + " ".join(f"{label}={function(values):.1f}" for label, function in shown)
+def _summary(name: str, summary: Summary) -> str:
+    shown = ("min", "median", "mean", "max", "stdev")
+    return f"{name} " + " ".join(f"{label}={getattr(summary, label):.1f}" for label in shown)
 
 
 def _mean_span(spans: list[TraceSpan]) -> TraceSpan:
     first = spans[0]
-    begin, length = (round(_mean([getattr(span, name) for span in spans])) for name in ("ts", "dur"))
+    begin, length = (round(statistics.fmean(getattr(span, name) for span in spans)) for name in ("ts", "dur"))
     return TraceSpan(first.pid, first.tid, -1, first.hid, first.depth, first.name, begin, length, first.attrs)

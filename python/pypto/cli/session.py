@@ -1,0 +1,94 @@
+"""What every command that launches a kernel does first: load, make arguments, compile, open a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from pypto import ir
+from pypto.cli import arguments
+from pypto.cli.load import Kernel, load
+from pypto.cli.usage import UsageError
+from pypto.ir import CompiledProgram
+from pypto.language.jit import JITFunction
+from pypto.runtime import ChipWorker, RunConfig
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line says of a kernel and its arguments."""
+
+    target: str
+    dims: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
+    resident: str = ""
+    seed: int = 0
+    cores: int | None = None
+
+
+@dataclass(frozen=True)
+class Session:
+    """A compiled kernel on an open worker, with its arguments.
+
+    Attributes:
+        kernel: Where it comes from.
+        compiled: The compiled program.
+        worker: Open until the session ends.
+        host: Arguments by name, on the host.
+        arguments: Arguments in order; device tensors where they are resident.
+    """
+
+    kernel: Kernel
+    compiled: CompiledProgram
+    worker: ChipWorker
+    host: dict[str, Any]
+    arguments: list[Any]
+
+    def outputs(self) -> dict[str, torch.Tensor]:
+        """What the kernel wrote, on the host."""
+        found = {}
+        for parameter, argument in zip(self.kernel.parameters, self.arguments, strict=True):
+            if parameter.direction == "In":
+                continue
+            tensor = self.host[parameter.name]
+            if argument is not tensor:
+                self.worker.copy_from(tensor.data_ptr(), argument.data_ptr, tensor.nbytes)
+            found[parameter.name] = tensor
+        return found
+
+
+@contextmanager
+def session(request: Request) -> Iterator[Session]:
+    """Opens what a command needs and closes it again.
+
+    Raises:
+        UsageError: The command line does not fit the kernel.
+    """
+    kernel = load(request.target)
+    dims, given = arguments.pairs(request.dims, "--dim"), arguments.pairs(request.given, "--arg")
+    host = arguments.build(kernel, dims, given, request.seed)
+    compiled = compile_for(kernel, list(host.values()))
+    resident = [name for name in request.resident.split(",") if name]
+    for name in resident:
+        if not isinstance(host.get(name), torch.Tensor):
+            raise UsageError(f"--resident {name}: {kernel.name} has no such tensor; it has {', '.join(host)}")
+    with ChipWorker(RunConfig(cores=request.cores)) as worker:
+        placed = {
+            name: worker.alloc_tensor(tuple(host[name].shape), host[name].dtype, init=host[name]) for name in resident
+        }
+        yield Session(kernel, compiled, worker, host, [placed.get(name, value) for name, value in host.items()])
+        for tensor in placed.values():
+            worker.free_tensor(tensor)
+
+
+def compile_for(kernel: Kernel, args: list[Any]) -> CompiledProgram:
+    """Compiles a kernel for arguments."""
+    function = kernel.function
+    compiled: CompiledProgram = (
+        function.compile(*args) if isinstance(function, JITFunction) else ir.compile(function, dump_passes=False)
+    )
+    return compiled

@@ -1,0 +1,39 @@
+"""`pypto trace`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pypto.cli.session import Request, session
+from pypto.runtime.trace_file import trace
+
+
+@dataclass(frozen=True)
+class Written:
+    """A timeline on disk."""
+
+    kernel: str
+    path: Path
+    launches: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON types."""
+        return {"kernel": self.kernel, "path": str(self.path), "launches": self.launches}
+
+    def __str__(self) -> str:
+        """What was written, and what opens it."""
+        opens = "any editor" if self.path.suffix in (".strace", ".txt", ".log") else "https://ui.perfetto.dev"
+        return f"{self.launches} launches of {self.kernel} in {self.path}; open it with {opens}"
+
+
+def write_timeline(request: Request, path: Path, launches: int) -> Written:
+    """Launches a kernel while a timeline is recorded, after one launch that is not in it."""
+    with session(request) as opened:
+        handle = opened.worker.register(opened.compiled)
+        handle(*opened.arguments)
+        with trace(path):
+            for _ in range(launches):
+                handle(*opened.arguments)
+    return Written(opened.kernel.name, path, launches)

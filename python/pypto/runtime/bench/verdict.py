@@ -1,0 +1,93 @@
+"""What the numbers mean, in words: is it the host or the device, and what does the host spend its time on?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pypto.runtime.spans import D2H, DEVICE_WALL, H2D, RUN
+
+if TYPE_CHECKING:
+    from pypto.runtime.bench.stats import BenchmarkStats
+
+_BIND = "chip.run.bind"
+_DEVICE_BOUND = 0.7
+_HOST_BOUND = 0.5
+
+_COSTS = {
+    H2D: "copying arguments to the device",
+    D2H: "copying results to the host",
+    _BIND: "binding the arguments",
+}
+_REST = "entering and leaving the launch"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Where the time of a launch goes.
+
+    Attributes:
+        bound: `host`, `device`, `balanced`, or `unknown` without samples.
+        device_share: The device's share of the host wall, 0 to 1, by medians.
+        host_costs: What the host does besides waiting for the device, in us of the mean launch, the largest first.
+        advice: What to change; empty where nothing stands out.
+    """
+
+    bound: str
+    device_share: float
+    host_costs: dict[str, float]
+    advice: str
+
+    def __str__(self) -> str:
+        """One to three sentences."""
+        if self.bound == "unknown":
+            return "nothing was measured"
+        share = f"the device works for {self.device_share:.0%} of a launch"
+        head = {
+            "device": f"device-bound: {share}",
+            "host": f"host-bound: {share}, the host wall is {1 / max(self.device_share, 1e-9):.1f} times the device's",
+            "balanced": f"balanced: {share}",
+        }[self.bound]
+        name, cost = next(iter(self.host_costs.items()), ("", 0.0))
+        largest = f"; the largest host cost is {name}, {cost:,.1f} us" if name else ""
+        return f"{head}{largest}." + (f" {self.advice}" if self.advice else "")
+
+
+def judge(stats: BenchmarkStats) -> Verdict:
+    """The verdict on a benchmark."""
+    host, device = stats.host.median, stats.device.median
+    if not host:
+        return Verdict("unknown", 0.0, {}, "")
+    share = min(1.0, device / host)
+    bound = "device" if share >= _DEVICE_BOUND else "host" if share < _HOST_BOUND else "balanced"
+    costs = _host_costs(stats)
+    return Verdict(bound, share, costs, _advice(stats, bound, costs))
+
+
+def _host_costs(stats: BenchmarkStats) -> dict[str, float]:
+    mean = stats.mean_invocation()
+    if mean is None:
+        return {}
+    spans = {name: span.dur_us for name, span in mean.by_name().items()}
+    costs = {text: spans.get(name, 0.0) for name, text in _COSTS.items()}
+    costs[_REST] = max(0.0, spans.get(RUN, 0.0) - spans.get(DEVICE_WALL, 0.0) - sum(costs.values()))
+    return dict(sorted(((name, us) for name, us in costs.items() if us > 0), key=lambda item: -item[1]))
+
+
+def _advice(stats: BenchmarkStats, bound: str, costs: dict[str, float]) -> str:
+    largest = next(iter(costs), "")
+    if bound == "device" or largest not in (_COSTS[H2D], _COSTS[D2H]):
+        return ""
+    direction = "h2d" if largest == _COSTS[H2D] else "d2h"
+    moved = max((one for one in stats.transfers if one.direction == direction), key=lambda one: one.us, default=None)
+    if moved is None:
+        return ""
+    if direction == "h2d":
+        return (
+            f"`{moved.parameter}` is uploaded in each launch ({moved.nbytes:,} bytes, {moved.us:,.1f} us): where it "
+            f"stays the same, keep it on the device, w.alloc_tensor(shape, dtype, init={moved.parameter})."
+        )
+    return (
+        f"`{moved.parameter}` comes back in each launch ({moved.nbytes:,} bytes, {moved.us:,.1f} us): where the host "
+        f"does not read it, pass a tensor of w.alloc_tensor(shape, dtype)."
+    )

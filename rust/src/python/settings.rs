@@ -1,0 +1,38 @@
+//! `config=` of a launch. Nothing in it changes a launch on the simulated chip; what a launch was given is in its trace.
+//!
+//! The settings wait in the thread from where a handle is called to where its launch begins. Passing them down would put
+//! another argument through every function of the path that must cost nothing, for launches that are traced.
+
+use crate::trace::{self, names};
+use crate::worker::Note;
+use pyo3::prelude::*;
+use std::cell::Cell;
+
+thread_local! {
+    static ANNOUNCED: Cell<Vec<Note>> = const { Cell::new(Vec::new()) };
+}
+
+/// Settings that belong to the launches of one call.
+pub(super) struct Announced;
+
+impl Drop for Announced {
+    /// A call that was refused leaves nothing to the next.
+    fn drop(&mut self) {
+        ANNOUNCED.take();
+    }
+}
+
+/// Keeps the settings of `config` for the launch of this call; nothing while nobody records.
+pub(super) fn announce(config: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Announced>> {
+    let Some(config) = config.filter(|_| trace::is_enabled()) else { return Ok(None) };
+    let labels = config.py().import("pypto.runtime.labels")?.call_method1("of_launch", (config,))?;
+    let labels: Vec<(String, u64)> = labels.extract()?;
+    let note = |(name, value): (String, u64)| (trace::intern(&format!("{}.{name}", names::CONFIG.text())), value);
+    ANNOUNCED.set(labels.into_iter().map(note).collect());
+    Ok(Some(Announced))
+}
+
+/// The settings of the call that this thread is in.
+pub(super) fn take() -> Vec<Note> {
+    if trace::is_enabled() { ANNOUNCED.take() } else { Vec::new() }
+}

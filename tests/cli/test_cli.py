@@ -1,0 +1,201 @@
+"""The command `pypto`, as its users type it."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from typer.testing import CliRunner, Result
+
+from pypto.cli import app
+from pypto.runtime import BenchmarkStats
+
+KERNELS = Path(__file__).parent / "kernels.py"
+
+
+@pytest.fixture(autouse=True)
+def build_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Compiled programs land here, and imports of kernel files leave no trace."""
+    monkeypatch.setenv("PYPTO_PROG_BUILD_DIR", str(tmp_path / "build"))
+    monkeypatch.setenv("COLUMNS", "160")
+    path = list(sys.path)
+    yield tmp_path / "build"
+    sys.path[:] = path
+    sys.modules.pop("kernels", None)
+
+
+def pypto(*words: object) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def answer(*words: object) -> dict[str, Any]:
+    """What a command prints as JSON; it must succeed."""
+    result = pypto(*words, "--json")
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def plain(result: Result) -> str:
+    """Output without the frames that break its lines."""
+    return re.sub(r"[\s│╭╮╰╯─]+", " ", result.output)
+
+
+def test_a_kernel_runs_with_arguments_from_its_annotations() -> None:
+    found = answer("run", f"{KERNELS}:double")
+    (output,) = found["outputs"]
+    assert (output["name"], output["shape"], output["dtype"], output["not_finite"]) == ("out", [32, 64], "float32", 0)
+    assert output["minimum"] < 0 < output["maximum"]
+    assert 0 < found["device_wall_us"] <= found["host_wall_us"]
+    assert answer("run", f"{KERNELS}:double")["outputs"] == found["outputs"], "the same seed, the same numbers"
+    assert answer("run", f"{KERNELS}:double", "--seed", 1)["outputs"] != found["outputs"]
+
+
+def test_a_resident_argument_changes_no_number() -> None:
+    host = answer("run", f"{KERNELS}:double")
+    assert answer("run", f"{KERNELS}:double", "--resident", "x,out")["outputs"] == host["outputs"]
+
+
+def test_dimensions_and_scalars_come_from_the_command_line() -> None:
+    base = answer("run", f"{KERNELS}:scale", "--dim", "M=48", "--arg", "factor=1")["outputs"][0]
+    twice = answer("run", f"{KERNELS}:scale", "--dim", "M=48", "--arg", "factor=2.0")["outputs"][0]
+    assert twice["shape"] == [48, 64]
+    assert twice["maximum"] == 2 * base["maximum"]
+
+
+def test_open_annotations_take_shapes_from_the_command_line() -> None:
+    words = [word for name in ("a", "b", "out") for word in ("--arg", f"{name}=16x128:fp16")]
+    (output,) = answer("run", f"{KERNELS}:add", *words)["outputs"]
+    assert (output["shape"], output["dtype"]) == ([16, 128], "float16")
+
+
+def test_arguments_come_from_a_function_of_the_file() -> None:
+    (output,) = answer("run", f"{KERNELS}:listed")["outputs"]
+    assert (output["minimum"], output["maximum"]) == (4.0, 4.0)
+
+
+def test_a_program_class_runs_too() -> None:
+    assert answer("run", f"{KERNELS}:Negate")["outputs"][0]["shape"] == [16, 32]
+
+
+def test_without_json_a_person_can_read_it() -> None:
+    text = pypto("run", f"{KERNELS}:double").output
+    assert "32x64" in text
+    assert re.search(r"double: host [\d,.]+ us, device [\d,.]+ us", text)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["missing.py"], "there is no file 'missing.py'"),
+        ([KERNELS], "has several kernels: say which"),
+        ([f"{KERNELS}:nothing"], "has no kernel 'nothing'; it has double, scale, add, listed, wrong, Negate"),
+        ([f"{KERNELS}:scale", "--arg", "factor=1"], "dimension M of 'x' is dynamic: say --dim M=16"),
+        ([f"{KERNELS}:scale", "--dim", "M=16"], "takes a scalar 'factor': say --arg factor=VALUE"),
+        ([f"{KERNELS}:scale", "--dim", "M=0"], "--dim M takes a positive number, got '0'"),
+        ([f"{KERNELS}:double", "--dim", "K=3"], "double has no dynamic dimension K"),
+        ([f"{KERNELS}:add"], "the annotation of 'a' leaves its shape open: say --arg a=16x1024:fp32"),
+        ([f"{KERNELS}:add", "--arg", "a=16"], "leaves its dtype open: say --arg a=16:fp32"),
+        ([f"{KERNELS}:add", "--arg", "a=16x0:fp32"], "an extent is 0"),
+        ([f"{KERNELS}:add", "--arg", "a=16x4:fp31"], "there is no dtype 'fp31'"),
+        ([f"{KERNELS}:add", "--arg", "q=3"], "add has no parameter 'q'; it has a, b, out"),
+        ([f"{KERNELS}:add", "--arg", "a"], "--arg takes NAME=VALUE, got 'a'"),
+        ([f"{KERNELS}:double", "--resident", "w"], "--resident w: double has no such tensor; it has x, out"),
+    ],
+)
+def test_a_wrong_command_line_is_answered_with_the_right_one(words: list[object], message: str) -> None:
+    result = pypto("run", *words)
+    assert result.exit_code == 2
+    assert message in plain(result)
+
+
+def test_a_benchmark_is_kept_and_compared(tmp_path: Path) -> None:
+    kept = tmp_path / "old.json"
+    first = answer("bench", f"{KERNELS}:double", "--rounds", 10, "--save", kept)
+    assert BenchmarkStats.from_json(kept.read_text()).rounds == 10
+    assert first["stats"]["summary"]["host_wall_us"]["count"] == 10
+    second = answer("bench", f"{KERNELS}:double", "--rounds", 10, "--baseline", kept)
+    assert second["against"] == str(kept)
+    ratio = second["comparison"]["host"]
+    assert 0 < ratio["low"] <= ratio["value"] <= ratio["high"]
+    text = pypto("bench", f"{KERNELS}:double", "--rounds", 10, "--baseline", kept).output
+    assert f"double against {kept}:" in text.replace("\n", "")
+    assert "of the baseline" in text
+
+
+def test_two_kernels_are_compared_and_a_slower_one_fails() -> None:
+    words = ["--dim", "M=1024", "--arg", "factor=2.0", "--rounds", 50]
+    found = pypto("bench", f"{KERNELS}:scale", f"{KERNELS}:scale", *words, "--json")
+    assert json.loads(found.stdout)["against"] == "scale"
+
+
+def test_fail_above_looks_at_the_ratio_and_its_interval(tmp_path: Path) -> None:
+    kept = tmp_path / "old.json"
+    for microseconds, code in ((1e-3, 3), (1e9, 0)):
+        kept.write_text(BenchmarkStats([microseconds] * 10, [microseconds] * 10, rounds=10).to_json())
+        result = pypto("bench", f"{KERNELS}:double", "--rounds", 10, "--baseline", kept, "--fail-above", "1.1")
+        assert result.exit_code == code, result.output
+
+
+def test_a_timeline_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    assert answer("trace", f"{KERNELS}:double", "-o", path, "--rounds", 2)["launches"] == 2
+    events = json.loads(path.read_text())["traceEvents"]
+    assert len([event for event in events if event["name"] == "chip.run"]) == 2
+    assert "ui.perfetto.dev" in pypto("trace", f"{KERNELS}:double", "-o", path).output
+
+
+def test_the_ir_is_shown_after_each_pass() -> None:
+    passes = answer("inspect", f"{KERNELS}:double")["passes"]
+    assert list(passes) == ["frontend", "outline", "phases"]
+    assert all("def double(" in text for text in passes.values())
+    assert list(answer("inspect", f"{KERNELS}:double", "--pass", "outline")["passes"]) == ["outline"]
+    assert "there is no pass 'x'; there are frontend, outline, phases" in plain(
+        pypto("inspect", f"{KERNELS}:double", "--pass", "x")
+    )
+
+
+def test_the_doctor_says_what_this_machine_is_like() -> None:
+    found = answer("doctor")
+    assert found["self_test"] == "passed"
+    assert found["facts"]["torch"] == torch.__version__
+    assert found["facts"]["CPUs of this process"] == f"{len(os.sched_getaffinity(0))} of {os.cpu_count()}"
+
+
+def test_the_doctor_gives_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYPTO_ISA", "generic")
+    assert any(finding.startswith("PYPTO_ISA=generic holds kernels") for finding in answer("doctor")["findings"])
+
+
+def test_the_cache_lists_what_was_compiled_and_clears_only_that(build_directory: Path) -> None:
+    assert answer("cache")["entries"] == []
+    pypto("run", f"{KERNELS}:Negate")
+    (build_directory / "notes").mkdir()
+    (entry,) = answer("cache")["entries"]
+    assert Path(entry["path"]).parent == build_directory
+    assert entry["bytes"] > 0
+    assert answer("cache", "--clear")["cleared"]
+    assert [path.name for path in build_directory.iterdir()] == ["notes"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--version"], 0, "pypto "),
+        (["run", f"{KERNELS}:wrong"], 1, "no_such_operation"),
+        (["run", "missing.py"], 2, "there is no file"),
+    ],
+)
+def test_the_command_ends_with_a_useful_code_and_no_traceback(words: list[str], code: int, message: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pypto.cli", *words], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == code, done.stderr
+    assert message in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr

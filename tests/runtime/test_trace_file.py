@@ -1,0 +1,248 @@
+"""`pypto.trace`: files that importers take without a complaint, and what stands in them."""
+
+import json
+import re
+import threading
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from perfetto.protos.perfetto.trace import perfetto_trace_pb2
+
+import pypto
+import pypto.language as pl
+from pypto import ir
+from pypto.runtime import ChipWorker, RunConfig
+
+ROWS, COLS, BLOCK = 512, 1024, 16
+NBYTES = ROWS * COLS * 4
+STRACE = re.compile(
+    r"\[mono_ns=\d+\]\[T0x[0-9a-f]+\]\[TIMING\] \w+: (?:\[CLOCK_ANCHOR\] v=1 pid=\d+ mono_ns=\d+ wall_ns=\d+"
+    r"|\[STRACE\] v=1 pid=\d+ tid=\d+ inv=\d+ hid=[0-9a-f]+ depth=\d+ name=[\w.%]+ ts=\d+ dur=\d+(?: \w+=\S+)*)"
+)
+
+Event = dict[str, Any]
+
+
+@pl.jit
+def halves(
+    x: pl.Tensor[[ROWS, COLS], pl.FP32], out: pl.Out[pl.Tensor[[ROWS, COLS], pl.FP32]]
+) -> pl.Tensor[[ROWS, COLS], pl.FP32]:
+    for row in pl.parallel(0, ROWS, BLOCK):
+        with pl.at(level=pl.Level.CORE_GROUP, name_hint="half"):
+            out[row : row + BLOCK, :] = pl.mul(x[row : row + BLOCK, :], 0.5)
+    return out
+
+
+@pytest.fixture(scope="module")
+def program() -> ir.CompiledProgram:
+    x = torch.empty(ROWS, COLS)
+    return halves.compile(x, x.clone())
+
+
+def events_of(path: Path) -> list[Event]:
+    document = json.loads(path.read_text())
+    assert document["displayTimeUnit"] == "ns"
+    events: list[Event] = document["traceEvents"]
+    return events
+
+
+def nest(slices: list[tuple[float, float]]) -> bool:
+    """Whether intervals `(begin, end)` of one thread lie inside each other or apart."""
+    open_ends: list[float] = []
+    for begin, end in sorted(slices, key=lambda one: (one[0], -one[1])):
+        while open_ends and open_ends[-1] <= begin:
+            open_ends.pop()
+        if open_ends and end > open_ends[-1]:
+            return False
+        open_ends.append(end)
+    return True
+
+
+def nanoseconds(micros: float) -> int:
+    return round(micros * 1000)
+
+
+def check_rules_of_the_importers(events: list[Event]) -> None:
+    """What Perfetto's importer of Chrome's format drops, counts as an error, or shows in the wrong place."""
+    slices: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+    named: set[tuple[int, int]] = set()
+    for event in events:
+        assert event["ph"] in "MXCsf"
+        assert isinstance(event["name"], str)
+        if event["ph"] == "M":
+            assert len(event["args"]) == 1
+            named.add((event["pid"], event.get("tid", 0)))
+        elif event["ph"] == "X":
+            begin = nanoseconds(event["ts"])
+            assert event["dur"] >= 0
+            slices[event["pid"], event["tid"]].append((begin, begin + nanoseconds(event["dur"])))
+        elif event["ph"] == "C":
+            (value,) = event["args"].values()
+            assert isinstance(value, int)
+    assert set(slices) <= named, "each track has a name"
+    threads = Counter(tid for _, tid in slices)
+    assert set(threads.values()) == {1}, "a thread number in two processes is one thread to the importer"
+    for track, intervals in slices.items():
+        assert nest(intervals), f"slices of {track} overlap without nesting: the importer drops them"
+    starts = [event for event in events if event["ph"] == "s"]
+    ends = [event for event in events if event["ph"] == "f"]
+    assert all(isinstance(event["id"], int) for event in starts + ends)
+    assert sorted(event["id"] for event in starts) == sorted({event["id"] for event in ends}), "each flow has two ends"
+    for event in starts + ends:
+        at = nanoseconds(event["ts"])
+        around = slices[event["pid"], event["tid"]]
+        assert any(begin <= at <= end for begin, end in around), "a flow event binds to the slice around it"
+    assert all(event["bp"] == "e" for event in ends)
+
+
+def tracks_of(events: list[Event]) -> dict[tuple[int, int], str]:
+    return {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_timeline_shows_launches_tasks_copies_and_memory(
+    program: ir.CompiledProgram, tmp_path: Path, cores: int
+) -> None:
+    path = tmp_path / "run.json"
+    out = torch.empty(ROWS, COLS)
+    with ChipWorker(RunConfig(cores=cores)) as worker:
+        handle = worker.register(program)
+        with pypto.trace(path) as trace:
+            assert repr(trace) == f"pypto.trace({str(path)!r})"
+            x = worker.alloc_tensor((ROWS, COLS), torch.float32, init=torch.ones(ROWS, COLS))
+            for _ in range(3):
+                handle(x, out)
+            worker.free_tensor(x)
+    events = events_of(path)
+    check_rules_of_the_importers(events)
+    tracks = tracks_of(events)
+    slices = [event for event in events if event["ph"] == "X"]
+    places = {event["name"]: tracks[event["pid"], event["tid"]] for event in slices}
+    assert places["chip.run"] == "main thread"
+    assert places["chip.copy.h2d"] == places["d2h.out"] == "copies"
+    tasks = [event for event in slices if event["name"] == "half"]
+    assert len(tasks) == 3 * ROWS // BLOCK
+    assert {tracks[task["pid"], task["tid"]] for task in tasks} <= {f"core {core}" for core in range(cores)}
+    line = next(n for n, text in enumerate(Path(__file__).read_text().splitlines(), 1) if "with pl.at(" in text)
+    assert {task["args"]["source"] for task in tasks} == {f"{__file__}:{line}"}
+    assert {task["args"]["program"] for task in tasks} == {"halves"}
+    assert [e["args"]["bytes"] for e in slices if e["name"] == "chip.copy.h2d"] == [NBYTES]
+    assert [e["args"]["value"] for e in events if e["ph"] == "C"] == [NBYTES, 0]
+    assert len([e for e in events if e["ph"] == "s"]) == len(tasks), "an arrow leads to each task"
+
+
+def test_launches_of_several_threads_and_workers_do_not_mix(program: ir.CompiledProgram, tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+
+    def launch() -> None:
+        out = torch.empty(ROWS, COLS)
+        with ChipWorker(RunConfig(cores=2)) as worker:
+            handle = worker.register(program)
+            for _ in range(20):
+                handle(out, torch.empty_like(out))
+
+    with pypto.trace(path):
+        threads = [threading.Thread(target=launch) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    events = events_of(path)
+    check_rules_of_the_importers(events)
+    runs = [event for event in events if event["ph"] == "X" and event["name"] == "chip.run"]
+    assert sorted(Counter(event["tid"] for event in runs).values()) == [20, 20, 20]
+    names = list(tracks_of(events).values())
+    assert len(names) == len(set(names)), "no two tracks look the same"
+
+
+def test_all_formats_tell_the_same_story(program: ir.CompiledProgram, tmp_path: Path, worker: ChipWorker) -> None:
+    chrome, perfetto, strace = (tmp_path / name for name in ("a.json", "a.pftrace", "a.strace"))
+    handle = worker.register(program)
+    x, out = torch.empty(ROWS, COLS), torch.empty(ROWS, COLS)
+    with pypto.trace(chrome), pypto.trace(perfetto), pypto.trace(strace):
+        for _ in range(5):
+            handle(x, out)
+    events = events_of(chrome)
+    tracks = tracks_of(events)
+    expected = {
+        (tracks[e["pid"], e["tid"]], e["name"], nanoseconds(e["ts"]), nanoseconds(e["dur"]), e["args"]["launch"])
+        for e in events
+        if e["ph"] == "X"
+    }
+    assert slices_of(perfetto) == expected
+    lines = strace.read_text().splitlines()
+    assert [line for line in lines if not STRACE.fullmatch(line)] == []
+    assert sum("[STRACE]" in line for line in lines) == len(expected)
+
+
+def slices_of(path: Path) -> set[tuple[str, str, int, int, int]]:
+    """The slices of a file in Perfetto's format, read with Perfetto's own schema; its flows must be whole."""
+    document = perfetto_trace_pb2.Trace()
+    document.ParseFromString(path.read_bytes())
+    names: dict[int, str] = {}
+    stacks: dict[int, list[Any]] = defaultdict(list)
+    found = set()
+    out: list[int] = []
+    arrived: list[int] = []
+    packets = [packet for packet in document.packet if packet.HasField("track_event")]
+    for packet in document.packet:
+        assert packet.trusted_packet_sequence_id == 1
+        if packet.HasField("track_descriptor"):
+            names[packet.track_descriptor.uuid] = packet.track_descriptor.name
+    for packet in sorted(packets, key=lambda packet: packet.timestamp):
+        event = packet.track_event
+        assert event.track_uuid in names
+        if event.type == event.TYPE_SLICE_BEGIN:
+            stacks[event.track_uuid].append(packet)
+            out += event.flow_ids
+            arrived += event.terminating_flow_ids
+        elif event.type == event.TYPE_SLICE_END:
+            begin = stacks[event.track_uuid].pop()
+            (launch,) = (one.uint_value for one in begin.track_event.debug_annotations if one.name == "launch")
+            name = begin.track_event.name
+            found.add((names[event.track_uuid], name, begin.timestamp, packet.timestamp - begin.timestamp, launch))
+    assert not any(stacks.values())
+    assert out
+    assert sorted(out) == sorted(arrived)
+    return found
+
+
+@pytest.mark.parametrize("name", ["run.svg", "run", "run.json.gz"])
+def test_an_unknown_ending_is_refused_with_those_that_are_known(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match=r"no trace format belongs to the ending of .*; use one of \.json,") as raised:
+        pypto.trace(tmp_path / name)
+    assert raised.value.code == "trace_format"
+    assert not (tmp_path / name).exists()
+
+
+def test_a_file_that_cannot_be_written_is_an_os_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        pypto.trace(tmp_path / "missing" / "run.json")
+    full = tmp_path / "full.json"
+    full.symlink_to("/dev/full")
+    trace = pypto.trace(full)
+    with pytest.raises(OSError, match="No space left"):
+        trace.close()
+
+
+def test_a_trace_is_whole_after_an_error_and_closes_once(program: ir.CompiledProgram, tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    out = torch.empty(ROWS, COLS)
+    with ChipWorker() as worker:
+        handle = worker.register(program)
+        with pytest.raises(ZeroDivisionError), pypto.trace(path) as trace:  # noqa: PT012
+            handle(out, torch.empty_like(out))
+            raise ZeroDivisionError
+        handle(out, torch.empty_like(out))
+        trace.close()
+    runs = [event for event in events_of(path) if event["name"] == "chip.run"]
+    assert len(runs) == 1, "what happens after the end is not in it"
+
+
+def test_an_empty_trace_is_a_document(tmp_path: Path) -> None:
+    with pypto.trace(tmp_path / "run.json"):
+        pass
+    assert events_of(tmp_path / "run.json") == []
