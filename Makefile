@@ -20,7 +20,7 @@ CLIPPY  := cargo clippy --locked --all-targets
 STRICT  := -- -D warnings
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-rust test-python lint format bench bench-rust bench-python sanitize setup clean FORCE
+.PHONY: help demo test test-all test-rust test-python lint format bench bench-rust bench-python performance sanitize setup clean FORCE
 .DELETE_ON_ERROR:
 
 help: ## Show this list.
@@ -56,13 +56,16 @@ format: $(VENV)/.lint ## Rewrite the sources in the house's format.
 	$(PY) -m ruff format
 	$(PY) -m ruff check --fix
 
-bench: bench-rust bench-python ## Measure: criterion for the core, then the targets as seen from Python.
+bench: bench-rust bench-python ## Measure: criterion for the core, then the targets and the peers from Python, into target/bench.
 
 bench-rust: $(VENV)/.toolchain
 	cargo bench --locked
 
 bench-python: setup
-	$(PY) benches/python/run.py
+	$(PY) benches/python/run.py --out target/bench
+
+performance: ## Put what `make bench` measured last into docs/performance.md and the README.
+	$(PYTHON) tools/performance.py
 
 sanitize: $(VENV)/.toolchain ## The arena under AddressSanitizer, the threads under ThreadSanitizer and loom.
 	tools/sanitize.sh

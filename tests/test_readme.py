@@ -66,8 +66,10 @@ def test_the_page_on_benches_names_every_bench_and_every_question() -> None:
     assert core
     for name in core:
         assert f"\n| `{name}` |" in page, name
-    script = (ROOT / "benches" / "python" / "run.py").read_text()
-    questions = re.findall(r'"(\w+)"', re.findall(r"QUESTIONS = \((.*?)\)", script)[0])
+    folder = ROOT / "benches" / "python"
+    questions = re.findall(r'"(\w+)"', (folder / "settings.py").read_text().split("QUESTIONS = (")[1].split(")")[0])
+    assert questions
+    script = (folder / "run.py").read_text()
     for question in questions:
         assert f"[{question}]" in page, question
     for option in set(re.findall(r'"(--\w+)"', script)):

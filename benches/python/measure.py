@@ -1,4 +1,4 @@
-"""How the Python benches measure: two statements in turn, many times, and the median of the ratios of neighbours."""
+"""How the Python benches measure: statements in turn, many times, so that a slow moment of the machine falls on all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import timeit
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 
@@ -17,37 +17,97 @@ class Result:
     """One measured figure beside its target. Both are in `unit`; less is better unless `at_least`."""
 
     name: str
-    measured: float
-    target: float
+    measured: float | None
+    """None where it was skipped; the note says why."""
+    target: float | None
+    """None for a figure that is shown for itself."""
     unit: str
     note: str = ""
     at_least: bool = False
+    threads: int = 1
+    figures: dict[str, float] = field(default_factory=dict)
+    """Milliseconds of each contestant."""
 
     @property
-    def met(self) -> bool:
-        """Whether the target is reached."""
+    def met(self) -> bool | None:
+        """Whether the target is reached; None where there is none."""
+        if self.target is None or self.measured is None:
+            return None
         return self.measured >= self.target if self.at_least else self.measured <= self.target
 
     def as_row(self) -> list[str]:
         """The cells of a table."""
-        bound = f"{'>=' if self.at_least else '<='} {self.target:g} {self.unit}".rstrip()
-        return [self.name, f"{self.measured:.3g} {self.unit}".rstrip(), bound, "yes" if self.met else "NO", self.note]
+        bound = "" if self.target is None else f"{'>=' if self.at_least else '<='} {self.target:g}"
+        verdict = {True: "met", False: "MISSED", None: ""}[self.met]
+        times = ", ".join(f"{name} {milliseconds:.4g}" for name, milliseconds in self.figures.items())
+        measured = "skipped" if self.measured is None else f"{self.measured:.3g} {self.unit}".rstrip()
+        note = "; ".join(part for part in (times and f"ms: {times}", self.note) if part)
+        return [self.name, str(self.threads), measured, bound, verdict, note]
 
 
-HEADER = ["question", "measured", "target", "met", "figures"]
+HEADER = ["question", "threads", "measured", "target", "", "figures"]
 
 
 def as_text(results: list[Result]) -> str:
     """A table of the results."""
     rows = [HEADER, *(result.as_row() for result in results)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([lines[0], "-" * (sum(widths) + 2 * (len(widths) - 1)), *lines[1:]])
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER) - 1)]
+    lines = [
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=True)), row[-1]]).rstrip()
+        for row in rows
+    ]
+    return "\n".join([lines[0], "-" * (sum(widths) + 2 * len(widths) + len(HEADER[-1])), *lines[1:]])
 
 
-def as_json(results: list[Result]) -> str:
-    """The results as JSON, for a program that compares runs."""
-    return json.dumps([asdict(result) | {"met": result.met} for result in results], indent=2)
+def as_json(results: list[Result], about: dict[str, Any]) -> str:
+    """The results as JSON, with what was measured on."""
+    rows = [asdict(result) | {"met": result.met} for result in results]
+    return json.dumps(about | {"results": rows}, indent=2)
+
+
+class Contest:
+    """Statements that do the same work, measured in turn.
+
+    Args:
+        threads: How many threads the statements may use. On one the time of the process is taken, which does not count
+            what others on the machine do meanwhile; on several the time on the wall.
+        seconds: How long all rounds together may take; there are three at least.
+    """
+
+    def __init__(self, threads: int, seconds: float) -> None:
+        self.threads, self.seconds = threads, seconds
+        self.clock = time.process_time if threads == 1 else time.perf_counter
+        self.timers: dict[str, timeit.Timer] = {}
+
+    def add(self, name: str, statement: str, names: dict[str, Any]) -> None:
+        """A contestant. A string, so that no wrapper's call is measured with it."""
+        self.timers[name] = timeit.Timer(statement, timer=self.clock, globals=names)
+
+    def times(self) -> dict[str, float]:
+        """Milliseconds of one execution of each: of the quickest of the rounds."""
+        calls = {}
+        for name, timer in self.timers.items():
+            timer.timeit(3)  # packs weights, compiles, starts threads
+            calls[name] = max(1, int(2e-3 / max(timer.timeit(1), 1e-7)))
+        best = dict.fromkeys(self.timers, float("inf"))
+        end = time.perf_counter() + self.seconds
+        rounds = 0
+        while rounds < 3 or time.perf_counter() < end:
+            for name, timer in self.timers.items():
+                best[name] = min(best[name], timer.timeit(calls[name]) / calls[name] * 1e3)
+            rounds += 1
+        return best
+
+
+def against(
+    name: str, target: float | None, times: dict[str, float], peers: list[str] | None = None, **more: Any
+) -> Result:
+    """The time of `pypto` by that of the quickest of the peers, by default of all others."""
+    of = {peer: times[peer] for peer in (peers or times) if peer in times and peer != "pypto"}
+    if not of:
+        return Result(name, None, target, "", note="no peer of this row is installed", figures=times, **more)
+    quickest = min(of, key=of.__getitem__)
+    return Result(name, times["pypto"] / of[quickest], target, f"of {quickest}", figures=times, **more)
 
 
 @dataclass(frozen=True)
@@ -78,18 +138,6 @@ def paired(first: str, second: str, names: dict[str, Any], *, calls: int, sample
         ratio=statistics.median(pair[0] / pair[1] for pair in pairs),
         least=min(pair[0] for pair in pairs) / min(pair[1] for pair in pairs),
     )
-
-
-def quickest(first: str, second: str, names: dict[str, Any], *, calls: int, samples: int = 41) -> Paired:
-    """As `paired`, from the processor time of the quickest sample of each.
-
-    For calls of milliseconds on one thread: a busy machine interrupts every one of them, so that neither the clock on
-    the wall nor neighbours are a yardstick.
-    """
-    timers = [timeit.Timer(statement, timer=time.process_time, globals=names) for statement in (first, second)]
-    pairs = [tuple(timer.timeit(calls) / calls * 1e9 for timer in timers) for _ in range(samples + 1)][1:]
-    first_ns, second_ns = (min(times) for times in zip(*pairs, strict=True))
-    return Paired(first_ns=first_ns, second_ns=second_ns, ratio=first_ns / second_ns, least=first_ns / second_ns)
 
 
 def median_of_processes(script: str, *, samples: int = 7) -> float:

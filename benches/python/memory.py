@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import ctypes
-
 import torch
-from measure import Result, paired
-
-from pypto.runtime import ChipWorker, RunConfig
+import yardsticks
+from device import Bench
+from measure import Contest, Result, paired
 
 MIB = 1 << 20
 
 
-def results() -> list[Result]:
-    """Allocations of two sizes, and an upload beside a plain copy."""
-    with ChipWorker(config=RunConfig()) as w:
-        return [*allocation(w), upload(w)]
+def results(threads: int, seconds: float) -> list[Result]:
+    """Allocations of two sizes, and an upload beside the best copy."""
+    with Bench(threads) as bench:
+        allocations = allocation(bench) if threads == 1 else []
+        return [*allocations, upload(bench, Contest(threads, seconds))]
 
 
-def allocation(w: ChipWorker) -> list[Result]:
+def allocation(bench: Bench) -> list[Result]:
     """64 KiB and 1 MiB in turn: the cost must not grow with the size."""
-    names = {"w": w, "dtype": torch.float32, "small": (128, 128), "large": (512, 512)}
+    names = {"w": bench.worker, "dtype": torch.float32, "small": (128, 128), "large": (512, 512)}
     small, large = (f"w.free_tensor(w.alloc_tensor({size}, dtype))" for size in ("small", "large"))
     times = paired(large, small, names, calls=1000)
     note = f"{times.first_ns:,.0f} ns, of 64 KiB {times.second_ns:,.0f} ns"
@@ -31,21 +30,17 @@ def allocation(w: ChipWorker) -> list[Result]:
     ]
 
 
-def upload(w: ChipWorker) -> Result:
-    """64 MiB to the device, beside `memmove` between two host buffers that were touched before."""
-    nbytes = 64 * MIB
-    source, target = (torch.ones(nbytes, dtype=torch.uint8) for _ in range(2))
-    resident = w.alloc_tensor((nbytes // 4,), torch.float32, init=torch.zeros(nbytes // 4))
-    names = {
-        "memmove": ctypes.memmove,
-        "copy_to": w.copy_to,
-        "source": source.data_ptr(),
-        "target": target.data_ptr(),
-        "device": resident.data_ptr,
-        "nbytes": nbytes,
-    }
-    times = paired("memmove(target, source, nbytes)", "copy_to(device, source, nbytes)", names, calls=1, samples=31)
-    w.free_tensor(resident)
-    speed = [nbytes / nanoseconds for nanoseconds in (times.second_ns, times.first_ns)]
-    note = f"{speed[0]:.1f} GB/s, memmove {speed[1]:.1f} GB/s"
-    return Result("upload of 64 MiB", times.ratio, 0.9, "of memmove's speed", note=note, at_least=True)
+def upload(bench: Bench, contest: Contest) -> Result:
+    """256 MiB to the device, beside the best copy and `memmove` between buffers in huge pages, all touched before."""
+    source, target = yardsticks.buffer(256 * MIB), yardsticks.buffer(256 * MIB)
+    resident = bench.resident(source)
+    team = yardsticks.Team(contest.threads)
+    contest.add("best copy", "copy(target, source)", {"copy": team.copy, "target": target, "source": source})
+    names = {"to": resident.data_ptr, "source": source.data_ptr(), "nbytes": source.nbytes}
+    contest.add("pypto", "copy_to(to, source, nbytes)", names | {"copy_to": bench.worker.copy_to})
+    contest.add("torch", "target.copy_(source)", {"target": target, "source": source})
+    times = contest.times()
+    speed = times["best copy"] / times["pypto"]
+    note = f"{source.nbytes / times['pypto'] / 1e6:.1f} GB/s"
+    more = {"note": note, "at_least": True, "threads": contest.threads, "figures": times}
+    return Result("upload of 256 MiB", speed, 0.95, "of the best copy's speed", **more)

@@ -11,8 +11,11 @@
 pub mod block;
 pub mod chain;
 pub mod convert;
+mod copy;
+mod fused;
 mod isa;
 pub mod matmul;
 mod simd;
 
+pub use copy::copy_past_caches;
 pub use isa::{Isa, IsaError};

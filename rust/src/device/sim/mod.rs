@@ -11,6 +11,7 @@ pub mod pool;
 pub mod sanitize;
 #[cfg(test)]
 mod tests;
+mod transfer;
 
 use crate::device::{Device, DeviceError, Executable, Launch, Packable, PackedForm, TensorArg};
 use crate::kernels::Isa;
@@ -110,7 +111,7 @@ impl Device for SimDevice {
 
     unsafe fn copy_in(&self, dst: *mut u8, src: *const u8, bytes: usize) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
-        unsafe { std::ptr::copy_nonoverlapping(src, dst, bytes) };
+        unsafe { transfer::copy(&self.pool, dst, src, bytes) };
         Ok(())
     }
 
@@ -121,7 +122,7 @@ impl Device for SimDevice {
 
     unsafe fn copy_out(&self, dst: *mut u8, src: *const u8, bytes: usize) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
-        unsafe { std::ptr::copy_nonoverlapping(src, dst, bytes) };
+        unsafe { transfer::copy(&self.pool, dst, src, bytes) };
         Ok(())
     }
 }

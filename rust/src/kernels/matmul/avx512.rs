@@ -59,8 +59,10 @@ unsafe fn tile<const B: u8, const PACKED: bool, const ROWS: usize, const NV: usi
     unsafe {
         touch::<ROWS>(&t.end);
         let mut acc = start::<ROWS, NV>(t.start);
-        let (mut a, mut b) = (t.a, t.b);
+        let (mut a, mut b, mut next) = (t.a, t.b, t.next);
         for _ in 0..t.steps {
+            _mm_prefetch::<_MM_HINT_T1>(next.cast());
+            next = next.wrapping_offset(t.next_step);
             let mut columns = [_mm512_setzero_ps(); NV];
             for v in 0..NV {
                 columns[v] = load::<B>(b.wrapping_add(v * 16 * size), masks[v]);

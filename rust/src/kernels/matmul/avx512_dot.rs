@@ -21,8 +21,10 @@ unsafe fn dot<const ROWS: usize, const NV: usize>(t: &Tile) {
     unsafe {
         touch::<ROWS>(&t.end);
         let mut acc = start::<ROWS, NV>(t.start);
-        let (mut a, mut b) = (t.a, t.b);
+        let (mut a, mut b, mut next) = (t.a, t.b, t.next);
         for _ in 0..t.steps {
+            _mm_prefetch::<_MM_HINT_T1>(next.cast());
+            next = next.wrapping_offset(t.next_step);
             let columns = step::<NV>(b, t.b_ahead);
             for i in 0..ROWS {
                 let x = _mm512_set1_epi32(*a.add(i * 4).cast::<i32>());
@@ -46,8 +48,10 @@ unsafe fn exact<const ROWS: usize, const NV: usize>(t: &Tile) {
     unsafe {
         touch::<ROWS>(&t.end);
         let mut acc = start::<ROWS, NV>(t.start);
-        let (mut a, mut b) = (t.a, t.b);
+        let (mut a, mut b, mut next) = (t.a, t.b, t.next);
         for _ in 0..t.steps {
+            _mm_prefetch::<_MM_HINT_T1>(next.cast());
+            next = next.wrapping_offset(t.next_step);
             let columns = step::<NV>(b, t.b_ahead);
             let (early, late) = (columns.map(|c| first_half(c)), columns.map(|c| second_half(c)));
             for i in 0..ROWS {
@@ -82,8 +86,10 @@ unsafe fn quads<const ROWS: usize, const NV: usize>(t: &Tile) {
                 }
             }
         }
-        let (mut a, mut b) = (t.a, t.b);
+        let (mut a, mut b, mut next) = (t.a, t.b, t.next);
         for _ in 0..t.steps {
+            _mm_prefetch::<_MM_HINT_T1>(next.cast());
+            next = next.wrapping_offset(t.next_step);
             let columns = step::<NV>(b, t.b_ahead);
             for i in 0..ROWS {
                 let x = _mm512_set1_epi32(*a.add(i * 4).cast::<i32>());

@@ -5,14 +5,15 @@ use super::finish::{Acc, finish};
 use super::pack::{self, pack};
 use super::tile::{End, Family, InPlace, Kernels, PackFn, Start, Tile, TileFn};
 use crate::dtype::DType;
+use crate::kernels::fused::fma_lanes;
 
 const NR: usize = 16;
 const MR: usize = 4;
 
-/// One step of a sum.
+/// One step of the sums of a row of a tile.
 trait Step {
     type Acc: Acc;
-    fn step(a: Self::Acc, b: Self::Acc, s: Self::Acc) -> Self::Acc;
+    fn step(a: Self::Acc, b: &[Self::Acc; NR], sums: &mut [Self::Acc; NR]);
 }
 
 /// `fma(a, b, s)` for any binary32.
@@ -22,8 +23,12 @@ impl Step for Fused {
     type Acc = f32;
 
     #[inline(always)]
-    fn step(a: f32, b: f32, s: f32) -> f32 {
-        if cfg!(any(target_feature = "fma", target_arch = "aarch64")) { a.mul_add(b, s) } else { fused(a, b, s) }
+    fn step(a: f32, b: &[f32; NR], sums: &mut [f32; NR]) {
+        *sums = if cfg!(any(target_feature = "fma", target_arch = "aarch64")) {
+            std::array::from_fn(|i| a.mul_add(b[i], sums[i]))
+        } else {
+            fma_lanes([a; NR], *b, *sums)
+        };
     }
 }
 
@@ -35,8 +40,8 @@ impl Step for ExactProduct {
     type Acc = f32;
 
     #[inline(always)]
-    fn step(a: f32, b: f32, s: f32) -> f32 {
-        a * b + s
+    fn step(a: f32, b: &[f32; NR], sums: &mut [f32; NR]) {
+        *sums = std::array::from_fn(|i| a * b[i] + sums[i]);
     }
 }
 
@@ -46,28 +51,9 @@ impl Step for Integer {
     type Acc = i32;
 
     #[inline(always)]
-    fn step(a: i32, b: i32, s: i32) -> i32 {
-        s.wrapping_add(a.wrapping_mul(b))
+    fn step(a: i32, b: &[i32; NR], sums: &mut [i32; NR]) {
+        *sums = std::array::from_fn(|i| sums[i].wrapping_add(a.wrapping_mul(b[i])));
     }
-}
-
-/// `fma(a, b, s)` in binary32 without an instruction for it, in a form that vectorises (the C library's does not).
-///
-/// The product is exact in binary64. The sum is rounded to odd there: where it is inexact (the error term of the two-sum
-/// is not 0) and the last bit is even, the neighbour towards the exact sum is taken. A number rounded to odd with at least two
-/// extra bits then rounds to binary32 as the exact sum would, subnormal results included.
-#[inline(always)]
-fn fused(a: f32, b: f32, s: f32) -> f32 {
-    let product = f64::from(a) * f64::from(b);
-    let s = f64::from(s);
-    let sum = product + s;
-    let back = sum - product;
-    let error = (product - (sum - back)) + (s - back);
-    let bits = sum.to_bits();
-    // Infinite and NaN sums have a NaN error and fall through both comparisons.
-    let inexact = (error > 0.0) | (error < 0.0);
-    let towards = if (error > 0.0) == (sum > 0.0) { bits.wrapping_add(1) } else { bits.wrapping_sub(1) };
-    f64::from_bits(if inexact & (bits & 1 == 0) { towards } else { bits }) as f32
 }
 
 /// Safety: as [`TileFn`].
@@ -84,9 +70,7 @@ unsafe fn tile<S: Step, const ROWS: usize>(t: &Tile) {
             let columns = b.cast::<[S::Acc; NR]>().read_unaligned();
             for (i, row) in acc.iter_mut().enumerate() {
                 let x = a.offset(i as isize * t.a_row).cast::<S::Acc>().read_unaligned();
-                for (sum, y) in row.iter_mut().zip(columns) {
-                    *sum = S::step(x, y, *sum);
-                }
+                S::step(x, &columns, row);
             }
             a = a.wrapping_offset(t.a_step);
             b = b.wrapping_offset(t.b_step);
@@ -144,25 +128,5 @@ pub(super) fn kernels(dtype: DType) -> Option<&'static Kernels> {
         DType::BF16 => Some(&BF16),
         DType::I8 => Some(&I8),
         _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::fused;
-    use proptest::prelude::*;
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(20_000))]
-
-        #[test]
-        fn the_software_fma_rounds_once(a: u32, b: u32, s: u32, near in 0u32..64, cancel: bool) {
-            let (a, b) = (f32::from_bits(a), f32::from_bits(b));
-            // Half of the cases have an addend close to the negated product, where rounding twice shows.
-            let s = if cancel { f32::from_bits((-(a * b)).to_bits() ^ near) } else { f32::from_bits(s) };
-            let (expected, found) = (a.mul_add(b, s), fused(a, b, s));
-            prop_assert!(expected.to_bits() == found.to_bits() || (expected.is_nan() && found.is_nan()),
-                "fma({a:e}, {b:e}, {s:e}) = {expected:e}, not {found:e}");
-        }
     }
 }

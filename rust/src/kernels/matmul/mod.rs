@@ -122,9 +122,10 @@ impl MatMul {
     }
 
     /// Whether a product of `m` rows is quicker from a packed operand. A few rows read the operand once and as fast as
-    /// memory gives it, wherever it lies.
+    /// memory gives it, wherever it lies, if there is a kernel for that.
     pub fn gains_from_packing(&self, m: usize) -> bool {
-        self.spec.b_trans || m > STREAM_ROWS
+        let streams = self.kernels.in_place.as_ref().map_or(0, |place| place.stream.len());
+        self.spec.b_trans || m > streams.min(STREAM_ROWS)
     }
 
     /// Packs a right operand, so that products with it need not.

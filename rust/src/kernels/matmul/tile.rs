@@ -19,6 +19,9 @@ pub(super) struct Tile {
     pub b_step: isize,
     /// Bytes from `b` to what is prefetched in each step.
     pub b_ahead: isize,
+    /// What is needed after this tile: in each step the line here, `next_step` bytes further each time, is asked for too.
+    pub next: *const u8,
+    pub next_step: isize,
     /// Columns of the tile that exist, at least 1. Nothing outside of them is stored or, with a plain B, loaded.
     pub cols: usize,
     /// Where the accumulators start.

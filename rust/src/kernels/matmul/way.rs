@@ -9,6 +9,9 @@ use super::tile::{Family, Kernels, PackFn, STREAM_UNIT, StreamFn, TileFn};
 /// more often.
 const A_BLOCK_BYTES: usize = 2 << 20;
 
+/// The same where B was packed before and costs nothing to read again: half of the second-level cache.
+const A_NEAR_BYTES: usize = 512 << 10;
+
 /// Rows of a block of A at least, however long they are.
 const LEAST_ROWS: usize = 16;
 
@@ -84,6 +87,14 @@ impl Way {
             }
         };
         Way { family, source, tiles, width, pack_a, stream }
+    }
+
+    /// Rows of a block of A, at most as many as the plan has room for.
+    pub(super) fn rows(&self, plan: &Plan, steps: usize) -> usize {
+        match self.source {
+            Source::Packed(_) => plan.rows.min((A_NEAR_BYTES / 4 / steps.max(1)).max(LEAST_ROWS)),
+            _ => plan.rows,
+        }
     }
 }
 

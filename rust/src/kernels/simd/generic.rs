@@ -7,6 +7,7 @@ use super::Simd;
 use super::log::split_f;
 use super::quad::{self, Quad};
 use crate::kernels::convert;
+use crate::kernels::fused::fma_lanes;
 
 /// No instruction set beyond the target's.
 #[derive(Clone, Copy)]
@@ -68,43 +69,6 @@ fn select(mask: Quad, a: Quad, b: Quad) -> Quad {
 fn gt_u(a: Quad, b: Quad) -> Quad {
     let sign = quad::new([1 << 31; 4]);
     quad::gt_i(quad::xor(a, sign), quad::xor(b, sign))
-}
-
-/// `a * b + c`, rounded once, without an instruction for it and without a call.
-///
-/// The product is exact in binary64, so only the sum is rounded twice: to 53 bits and to 24. That differs from rounding once
-/// where the first rounding lands on the middle between two numbers of 24 bits, or where the result is subnormal and has
-/// fewer. Both are rare and take [`fma_to_odd`].
-#[inline(never)]
-fn fma(a: [f32; LANES], b: [f32; LANES], c: [f32; LANES]) -> [f32; LANES] {
-    let sums: [f64; LANES] = std::array::from_fn(|i| f64::from(a[i]) * f64::from(b[i]) + f64::from(c[i]));
-    let risky = sums.iter().fold(false, |risky, sum| {
-        let middle = sum.to_bits() as u32 & 0x1fff_ffff == 0x1000_0000;
-        let subnormal = (sum.abs() < f64::from(f32::MIN_POSITIVE)) & (*sum != 0.0);
-        risky | middle | subnormal
-    });
-    if risky { fma_to_odd(a, b, c) } else { sums.map(|sum| sum as f32) }
-}
-
-/// As [`fma`], for any operands: the sum is rounded to odd, that is, where it is inexact, its last bit is set to 1 by moving
-/// toward the exact value or away from zero. 53 bits are more than twice 24 plus 2, so rounding that to binary32 is the
-/// same as rounding the exact sum, subnormal results included.
-#[cold]
-#[inline(never)]
-fn fma_to_odd(a: [f32; LANES], b: [f32; LANES], c: [f32; LANES]) -> [f32; LANES] {
-    std::array::from_fn(|i| {
-        let product = f64::from(a[i]) * f64::from(b[i]);
-        let c = f64::from(c[i]);
-        let sum = product + c;
-        // Knuth's two-sum: `error` is exactly what `sum` lost. It is NaN where the sum is not finite: then nothing is added.
-        let c_part = sum - product;
-        let error = (product - (sum - c_part)) + (c - c_part);
-        let bits = sum.to_bits();
-        let inexact = (error > 0.0) | (error < 0.0);
-        let away = (error > 0.0) == (sum > 0.0);
-        let step = (inexact & (bits & 1 == 0)) as u64;
-        f64::from_bits(if away { bits.wrapping_add(step) } else { bits.wrapping_sub(step) }) as f32
-    })
 }
 
 /// Integral part by the rule `f` for the numbers that have a fraction; the others (and NaN) are their own.
@@ -309,7 +273,7 @@ impl Simd for Generic {
     }
     #[inline(never)]
     unsafe fn fma_f(a: V, b: V, c: V) -> V {
-        V::new(fma(a.floats(), b.floats(), c.floats()).map(f32::to_bits))
+        V::new(fma_lanes(a.floats(), b.floats(), c.floats()).map(f32::to_bits))
     }
     // Of two zeros, which are equal, both are taken, and the signs combined.
     #[inline(always)]
@@ -502,39 +466,5 @@ impl Simd for Generic {
     #[inline(always)]
     unsafe fn f32_to_i32_raw(a: V) -> V {
         map(a, quad::f32_to_i32_raw)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn agrees(a: f32, b: f32, c: f32) {
-        let (ours, theirs) = (fma([a; LANES], [b; LANES], [c; LANES])[0], a.mul_add(b, c));
-        let same = ours.to_bits() == theirs.to_bits() || (ours.is_nan() && theirs.is_nan());
-        assert!(same, "fma({a:?}, {b:?}, {c:?}) is {ours:?}, not {theirs:?}");
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig { cases: 20_000, ..ProptestConfig::default() })]
-
-        #[test]
-        fn fma_is_rounded_once(a: u32, b: u32, c: u32) {
-            agrees(f32::from_bits(a), f32::from_bits(b), f32::from_bits(c));
-        }
-
-        #[test]
-        fn fma_is_rounded_once_where_product_and_addend_meet(a: u32, b: u32, near in -30i32..30, sign: bool) {
-            let (a, b) = (f32::from_bits(a), f32::from_bits(b));
-            // The addend is the rounded product, scaled, so that ties and cancellation are common.
-            let c = a * b * 2f32.powi(near);
-            agrees(a, b, if sign { -c } else { c });
-        }
-
-        #[test]
-        fn fma_is_rounded_once_to_subnormal_results(a in 1u32..0x80_0000, b in 0x3f00_0000u32..0x4080_0000, c in 0u32..0x100_0000) {
-            agrees(f32::from_bits(a), f32::from_bits(b), -f32::from_bits(c));
-        }
     }
 }
