@@ -26,6 +26,9 @@ use std::mem::{self, MaybeUninit};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
+/// Several Python objects.
+type Objects<'py> = Vec<Bound<'py, PyAny>>;
+
 /// Arguments up to this number need no memory of their own.
 const INLINE_ARGS: usize = 8;
 
@@ -223,7 +226,7 @@ impl RegistrationHandle {
         &self,
         py: Python<'py>,
         args: &[Bound<'py, PyAny>],
-    ) -> PyResult<(Vec<Bound<'py, PyAny>>, Vec<Bound<'py, PyAny>>)> {
+    ) -> PyResult<(Objects<'py>, Objects<'py>)> {
         let params = self.params();
         let mut outputs = Vec::with_capacity(self.outputs.len());
         let mut inputs = args.iter();

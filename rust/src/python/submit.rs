@@ -97,7 +97,7 @@ impl Job {
         match result {
             Ok(()) => Outcome::Done,
             Err(_) if shared.is_stopping() => Outcome::Stopped,
-            Err((error, position)) => Outcome::Failed(error, position),
+            Err(failure) => Outcome::Failed(failure.0, failure.1),
         }
     }
 
@@ -119,9 +119,11 @@ impl Job {
 }
 
 impl Work {
-    fn run(self, ticket: u64) -> Result<(), (Error, Option<usize>)> {
+    /// Launches. A failure is the error and the position of the argument that it is about; boxed, because it is large and
+    /// rare.
+    fn run(self, ticket: u64) -> Result<(), Box<(Error, Option<usize>)>> {
         let Self { shared, registration, args, notes } = &self;
-        let mut session = shared.enter_as(ticket, "run").map_err(|error| (error, None))?;
+        let mut session = shared.enter_as(ticket, "run").map_err(|error| Box::new((error, None)))?;
         session.note(notes.clone());
         let mut poll = || !shared.is_stopping();
         match args {
@@ -135,13 +137,13 @@ impl Work {
                         Kept::Other(_) => None,
                     });
                     let position = way::position_of(&error, buffers);
-                    (error, position)
+                    Box::new((error, position))
                 })
             }
             Args::Prepared(prepared) => {
                 // SAFETY: there are no host tensors.
                 let launched = unsafe { session.launch_prepared(prepared, &[], &mut poll) };
-                match launched.map_err(|error| (error, None))? {
+                match launched.map_err(|error| Box::new((error, None)))? {
                     true => Ok(()),
                     false => {
                         let name = &registration.program().name;
@@ -149,7 +151,7 @@ impl Work {
                             "another thread gave the bound launch of '{name}' a host tensor while it was being submitted; \
                              submit it again"
                         );
-                        Err((WorkerError::ArgumentValue(text).into(), None))
+                        Err(Box::new((WorkerError::ArgumentValue(text).into(), None)))
                     }
                 }
             }

@@ -40,11 +40,11 @@ pub(super) fn run<R>(
             py.detach(|| {});
             keep_going(shared, signals, &mut raised)
         };
-        launch(&mut *session, &mut poll)
+        launch(&mut session, &mut poll)
     } else {
         detached(py, || {
             let mut poll = || keep_going(shared, Python::attach(|py| py.check_signals()), &mut raised);
-            launch(&mut *session, &mut poll)
+            launch(&mut session, &mut poll)
         })
     };
     drop(session);

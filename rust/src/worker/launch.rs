@@ -160,8 +160,8 @@ impl Open {
         drop(runner_run);
         outcome?;
 
-        // SAFETY: the caller vouches for the host tensors.
         let begin = clock();
+        // SAFETY: the caller vouches for the host tensors.
         unsafe { loaded.copy_out(bound, device.as_ref(), tally, invocation) };
         times.iter_mut().for_each(|times| times.download_ns = since(begin));
         if let (Some(residency), Some(times)) = (residency, times) {
