@@ -75,7 +75,7 @@ fn what_was_freed_or_is_refused_never_runs() {
     for (changes, text) in [
         (vec![(0, resident(&gone))], "it was freed"),
         (vec![(1, resident(&a)), (0, resident(&c))], "its memory overlaps"),
-        (vec![(0, Value::Int(3))], "Parameter 'a' of 'add'"),
+        (vec![(0, Value::Int(3))], "Parameter 'a' expects a UINT8 tensor"),
     ] {
         let error = update(&worker, &prepared, &changes).unwrap_err();
         assert!(error.to_string().contains(text), "{error}");
