@@ -68,6 +68,12 @@ def bench(
         Path | None, typer.Option(help="Results of an earlier run to compare with.", exists=True, dir_okay=False)
     ] = None,
     save: Annotated[Path | None, typer.Option(help="Keep the results in this file.", dir_okay=False)] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="OUT.html", help="Write a page for a browser: split, timeline, tree, memory.", dir_okay=False
+        ),
+    ] = None,
     fail_above: Annotated[
         float | None, typer.Option(metavar="RATIO", help="End with code 3 where the host wall is slower by more.")
     ] = None,
@@ -82,6 +88,10 @@ def bench(
     outcome = bench_all(first, second, Plan(rounds, warmup, stable), baseline)
     if save is not None:
         save.write_text(outcome.stats.to_json(indent=1))
+    if report is not None:
+        from pypto.cli.report import write_report
+
+        write_report(report, outcome, [first] if second is None else [first, second])
     show(outcome.to_dict() if as_json else outcome)
     raise typer.Exit(outcome.exit_code(fail_above))
 

@@ -272,8 +272,16 @@ class BenchmarkStats:
         if not self.invocations or pid is not None or slot is not None:
             return None
         first = self.invocations[0]
-        spans = [_mean_span(group) for group in self._spans_by_name().values()]
+        spans = [_mean_span(group) for group in self.spans_by_name().values()]
         return TraceInvocation(first.pid, -1, first.hid, spans, first.task_name)
+
+    def spans_by_name(self) -> dict[str, list[TraceSpan]]:
+        """The spans of all measured launches by their names: of each launch the first with the name."""
+        groups: dict[str, list[TraceSpan]] = {}
+        for invocation in self.invocations:
+            for name, span in invocation.by_name().items():
+                groups.setdefault(name, []).append(span)
+        return groups
 
     def format_mean_tree(
         self, *, us: bool = True, spread: str = "stdev", pid: int | None = None, slot: int | None = None
@@ -291,7 +299,7 @@ class BenchmarkStats:
         mean = self.mean_invocation(pid=pid, slot=slot)
         if mean is None:
             return "no span tree captured"
-        groups = self._spans_by_name()
+        groups = self.spans_by_name()
 
         def columns(span: TraceSpan) -> Iterable[str]:
             lengths = [one.dur for one in groups[span.name]]
@@ -317,13 +325,6 @@ class BenchmarkStats:
     ) -> None:
         """Prints `format_mean_tree`."""
         print(self.format_mean_tree(us=us, spread=spread, pid=pid, slot=slot), file=file or sys.stdout)
-
-    def _spans_by_name(self) -> dict[str, list[TraceSpan]]:
-        groups: dict[str, list[TraceSpan]] = {}
-        for invocation in self.invocations:
-            for name, span in invocation.by_name().items():
-                groups.setdefault(name, []).append(span)
-        return groups
 
     def __str__(self) -> str:
         """One line: the device time and the host time."""
