@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +16,6 @@ from pypto.cli import app
 from pypto.runtime import BenchmarkStats
 
 KERNELS = Path(__file__).parent / "kernels.py"
-
-
-@pytest.fixture(autouse=True)
-def build_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Compiled programs land here, and imports of kernel files leave no trace."""
-    monkeypatch.setenv("PYPTO_PROG_BUILD_DIR", str(tmp_path / "build"))
-    monkeypatch.setenv("COLUMNS", "160")
-    path = list(sys.path)
-    yield tmp_path / "build"
-    sys.path[:] = path
-    sys.modules.pop("kernels", None)
 
 
 def pypto(*words: object) -> Result:

@@ -11,8 +11,14 @@ function element(name, attributes, ...children) {
   return made;
 }
 
+// As the command line prints it. `toLocaleString` rounds the shortest decimal form (0.15 to 0.2), Python the value
+// itself, and what lies exactly in the middle to the even digit; so 30 more digits decide.
 function number(value, digits = 1) {
-  return value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  const exact = value.toFixed(digits + 30);
+  const kept = exact.slice(0, -30).replace(/\.$/, "");
+  const middle = /^50*$/.test(exact.slice(-30));
+  const [whole, fraction] = (middle && "02468".includes(kept.slice(-1)) ? kept : value.toFixed(digits)).split(".");
+  return whole.replace(/\B(?=(\d{3})+$)/g, ",") + (fraction ? `.${fraction}` : "");
 }
 
 function bytes(value) {
@@ -74,6 +80,12 @@ function plot(height, [low, high], [bottom, top], label, captions) {
     area.append(element("text", { class: "soft", x: place(x, 0)[0], y: height - 6, "text-anchor": last ? "end" : index ? "middle" : "start" }, text));
   });
   return { area, place };
+}
+
+// A picture that a narrow window scrolls instead of making its words too small to read.
+function wide(area) {
+  area.style.minWidth = "720px";
+  return element("div", { class: "scroll" }, area);
 }
 
 const tip = element("div", { id: "tip" });

@@ -1,7 +1,9 @@
 // The sections of the page. Each makes its node, or null where there is nothing to show.
 
 const data = JSON.parse(document.getElementById("data").textContent);
-const PARTS = ["var(--device)", "var(--host)", "var(--c2)", "var(--c3)", "var(--c4)"];
+const HUES = ["var(--device)", "var(--host)", "var(--c2)", "var(--c3)", "var(--c4)"];
+const PARTS = [...new Set(data.results.flatMap((result) => result.split.map((part) => part.part)))];
+const hue = (part) => HUES[PARTS.indexOf(part) % HUES.length];
 const CLOCKS = [["host wall", "host_wall_us", "var(--host)"], ["device wall", "device_wall_us", "var(--device)"]];
 
 function of(make) {  // a part for each result, below its name where there are two
@@ -30,14 +32,14 @@ function split() {
     if (!result.split.length) return null;
     const area = element("svg", { viewBox: "0 0 1040 34", role: "img" });
     let x = 0;
-    result.split.forEach((part, index) => {
+    for (const part of result.split) {
       const width = (part.us / most) * 1040;
-      const box = element("rect", { x, y: 0, width: Math.max(0.5, width - 1.5), height: 34, rx: 3, fill: PARTS[index] });
+      const box = element("rect", { x, y: 0, width: Math.max(0.5, width - 1.5), height: 34, rx: 3, fill: hue(part.part) });
       box.append(element("title", {}, `${part.part}: ${number(part.us)} us`));
       area.append(box);
       x += width;
-    });
-    return element("div", {}, area, legend(result.split.map((part, index) => [PARTS[index], `${part.part} ${number(part.us)} us`])));
+    }
+    return element("div", {}, area, legend(result.split.map((part) => [hue(part.part), `${part.part} ${number(part.us)} us`])));
   });
 }
 
@@ -77,7 +79,7 @@ function forest() {  // the ratios with their intervals on one axis, 1 in it
       element("line", { stroke: color, "stroke-width": 3, x1: x(ratio.low), x2: x(ratio.high), y1: y, y2: y }),
       element("circle", { fill: color, cx: x(ratio.value), cy: y, r: 5 }));
   });
-  return area;
+  return wide(area);
 }
 
 const COLUMNS = ["min", "p5", "median", "p95", "p99", "max", "mean", "stdev"];
@@ -116,8 +118,8 @@ function scatter(result) {
       area.append(dot);
     });
   }
-  const beyond = above ? element("p", { class: "soft" }, `${number(above, 0)} slower values lie above the picture.`) : null;
-  return element("div", {}, area, beyond);
+  const beyond = above ? element("p", { class: "soft" }, `Slower, above the picture: ${number(above, 0)} of ${number(2 * count, 0)} values.`) : null;
+  return element("div", {}, wide(area), beyond);
 }
 
 function timelines() {
@@ -177,7 +179,7 @@ function steps(values, recording) {  // live bytes from the first allocation to 
   let path = `M${place(0, 0).join(" ")}`;
   for (const [time, value] of values) path += `H${place(time, 0)[0]}V${place(0, value)[1]}`;
   area.append(element("path", { d: `${path}H${place(end, 0)[0]}`, fill: "none", stroke: "var(--device)", "stroke-width": 2 }));
-  return element("div", {}, element("h3", {}, "Live bytes from opening the device to closing it; launches are shaded"), area);
+  return element("div", {}, element("h3", {}, "Live bytes from opening the device to closing it; launches are shaded"), wide(area));
 }
 
 function machine() {
