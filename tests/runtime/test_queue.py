@@ -151,7 +151,7 @@ def test_an_error_belongs_to_its_own_launch(device: _pypto.Worker, line: Line) -
     last = line.add.submit(a, b, full(0))
     assert (first.result(60), last.result(60)) == (None, None)
     assert isinstance(wrong.exception(60), TypeError)
-    with pytest.raises(TypeError, match=r"Parameter 'a' of 'add' expects shape \(16, 16\), got \(3,\)"):
+    with pytest.raises(TypeError, match=r"Parameter 'a' expects shape \(16, 16\), got \(3,\) in a launch of 'add'"):
         wrong.result()
     with pytest.raises(ValueError, match=r"^At position 1: .*it was freed") as error:
         freed.result(60)

@@ -4,6 +4,7 @@ import json
 import re
 import threading
 from collections import Counter, defaultdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -246,3 +247,33 @@ def test_an_empty_trace_is_a_document(tmp_path: Path) -> None:
     with pypto.trace(tmp_path / "run.json"):
         pass
     assert events_of(tmp_path / "run.json") == []
+
+
+@pytest.mark.parametrize("level", [1, 2, 3, 4])
+@pytest.mark.parametrize("way", ["implicit", "handle", "run"])
+def test_a_swimlane_is_written_beside_the_program(
+    program: ir.CompiledProgram, worker: ChipWorker, level: int, way: str
+) -> None:
+    directory = Path(program.output_dir) / "dfx_outputs"
+    before = set(directory.glob("merged_swimlane_*.json"))
+    x, out = torch.ones(ROWS, COLS), torch.empty(ROWS, COLS)
+    config = RunConfig(enable_chip_swimlane=level)
+    call = {"implicit": program, "handle": worker.register(program), "run": partial(worker.run, program)}[way]
+    assert call(x, out, config=config) is None
+    assert torch.equal(out, x / 2)
+    (path,) = set(directory.glob("merged_swimlane_*.json")) - before
+    events = events_of(path)
+    check_rules_of_the_importers(events)
+    names = {event["name"] for event in events if event["ph"] == "X"}
+    assert {"half"} <= names
+    assert ("device_wall" in names, "sched" in names, "chip.run" in names) == (level >= 2, level >= 3, level >= 4)
+    records = json.loads((directory / "chip_swimlane_records.json").read_text())
+    assert (records["level"], records["program"], len(records["tasks"])) == (level, "halves", ROWS // BLOCK)
+    task = records["tasks"][0]
+    assert (task["name"], task["kernel"]) == ("half", 0)
+    assert task["duration_ns"] > 0
+
+
+def test_a_swimlane_of_a_return_style_call_gives_its_result(program: ir.CompiledProgram) -> None:
+    x = torch.ones(ROWS, COLS)
+    assert torch.equal(program(x, config=RunConfig(enable_chip_swimlane=1)), x / 2)

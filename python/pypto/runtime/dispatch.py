@@ -40,7 +40,7 @@ def dispatch(compiled: CompiledProgram, args: tuple[Any, ...], config: RunConfig
                 return known.handle(*args)
     # The platform is not compared with the program's: where they differ, `config` asked for it.
     launcher = worker_for(compiled, config)._launcher(compiled)
-    return launcher.handle(*args, config=config)
+    return launcher.handle(*args) if config is None else launcher.launch(compiled, args, config)
 
 
 def worker_for(compiled: CompiledProgram, config: RunConfig | None = None) -> ChipWorker:

@@ -46,6 +46,14 @@ class _Launcher(NamedTuple):
     fits: bool
     """Whether the program was compiled for this platform and runtime."""
 
+    def launch(self, compiled: CompiledProgram, args: tuple[Any, ...], config: RunConfig) -> Any:
+        """Launches with settings; a timeline of the launch is one that needs more than the handle."""
+        if isinstance(config, RunConfig) and config.enable_chip_swimlane in range(1, 5):
+            from pypto.runtime import swimlane
+
+            return swimlane.launch(compiled, config, lambda: self.handle(*args, config=config))
+        return self.handle(*args, config=config)
+
 
 class ChipWorker(ChipMemory):
     """One device of a chip: its memory, its programs, its launches.
@@ -241,7 +249,7 @@ class ChipWorker(ChipMemory):
         if known is None or not known.fits or known.compiled() is not compiled:
             self._ready("run", 0)
             known = self._launcher(self._check_binding(compiled))
-        return known.handle(*args) if config is None else known.handle(*args, config=config)
+        return known.handle(*args) if config is None else known.launch(compiled, args, config)
 
     def register(self, compiled: CompiledProgram) -> RegistrationHandle:
         """Makes a program ready and returns a handle; calling the handle is a launch.

@@ -185,6 +185,20 @@ impl RegistrationHandle {
         launched.map_err(|error| way::launch_error(error, values))
     }
 
+    /// Launches while its timeline is recorded. The worker's own launchers, which know no compiled program, come here no
+    /// second time.
+    #[cold]
+    fn launch_with_swimlane<'py>(
+        &self,
+        py: Python<'py>,
+        args: &[Bound<'py, PyAny>],
+        config: &Bound<'py, PyAny>,
+    ) -> PyResult<Py<PyAny>> {
+        let compiled = self.compiled.bind(py);
+        let launcher = self.owner.bind(py).call_method1("_launcher", (compiled,))?;
+        Ok(launcher.call_method1("launch", (compiled, PyTuple::new(py, args)?, config))?.unbind())
+    }
+
     /// Launches with outputs made here: zeros of the declared shapes, on the host.
     fn launch_returning<'py>(&self, py: Python<'py>, args: &[Bound<'py, PyAny>]) -> PyResult<Py<PyAny>> {
         let (all, outputs) = self.with_outputs(py, args)?;
@@ -253,6 +267,12 @@ impl Callable for RegistrationHandle {
         config: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
         self.check_call(config)?;
+        if let Some(config) = config
+            && !self.compiled.is_none(py)
+            && settings::wants_swimlane(config)?
+        {
+            return self.launch_with_swimlane(py, args, config);
+        }
         let _settings = settings::announce(config)?;
         if self.is_returning(args.len())? {
             return self.launch_returning(py, args);

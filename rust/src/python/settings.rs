@@ -32,6 +32,11 @@ pub(super) fn announce(config: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Ann
     Ok(Some(Announced))
 }
 
+/// Whether `config` asks for the timeline of the launch. A field that was assigned something else later asks for none.
+pub(super) fn wants_swimlane(config: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(config.getattr("enable_chip_swimlane")?.extract::<i64>().is_ok_and(|level| level > 0))
+}
+
 /// The settings of the call that this thread is in.
 pub(super) fn take() -> Vec<Note> {
     if trace::is_enabled() { ANNOUNCED.take() } else { Vec::new() }
