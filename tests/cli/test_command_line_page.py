@@ -1,12 +1,10 @@
 """The page on the command line: its commands run, and print what it shows but for the numbers."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from pypto.cli import app
 
@@ -18,18 +16,12 @@ WIDTH = "110"
 
 
 def printed(command: str, directory: Path) -> str:
-    environment = {**os.environ, "COLUMNS": WIDTH, "PYPTO_PROG_BUILD_DIR": str(directory / "build"), "TERM": "dumb"}
-    done = subprocess.run(
-        [sys.executable, "-m", "pypto.cli", *command.split()],
-        cwd=directory,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    return "".join(f"{line.rstrip()}\n" for line in done.stdout.splitlines())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(directory)
+        patch.setenv("COLUMNS", WIDTH)
+        patch.setenv("PYPTO_PROG_BUILD_DIR", "build")
+        output = CliRunner().invoke(app, command.split()).output
+    return "".join(f"{line.rstrip()}\n" for line in output.splitlines())
 
 
 def without_numbers(text: str) -> str:

@@ -28,7 +28,7 @@ class Transfer:
         parameter: Its name.
         direction: `h2d` or `d2h`.
         nbytes: Bytes.
-        us: Mean time in microseconds.
+        us: Median time in microseconds.
     """
 
     parameter: str
@@ -127,12 +127,16 @@ class BenchmarkStats:
     @property
     def transfers(self) -> list[Transfer]:
         """What each launch copied for each parameter, to the device first, in the order of the parameters."""
-        mean = self.mean_invocation()
-        named = mean.by_name() if mean is not None else {}
+        groups = self.spans_by_name()
         return [
-            Transfer(name[len(parent) + 1 :], direction, int(span.attribute("bytes") or 0), span.dur_us)
+            Transfer(
+                parameter=name[len(parent) + 1 :],
+                direction=direction,
+                nbytes=int(spans[0].attribute("bytes") or 0),
+                us=float(statistics.median(span.dur_us for span in spans)),
+            )
             for parent, direction in ((H2D, "h2d"), (D2H, "d2h"))
-            for name, span in named.items()
+            for name, spans in groups.items()
             if name.startswith(f"{parent}.")
         ]
 
