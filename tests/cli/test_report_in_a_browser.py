@@ -154,6 +154,17 @@ def test_numbers_are_rounded_as_the_command_line_rounds_them(page: Any) -> None:
         assert shown == [f"{value:,.{digits}f}" for value in values]
 
 
+def test_launches_that_were_left_out_have_no_button(page: Any) -> None:
+    names = page.evaluate(
+        """() => {
+            const recording = { ...data.results[0].recording, left_out: 3 };
+            recording.shown_from = recording.launches[1][0];
+            return [...new Timeline(recording).node.querySelectorAll("button")].map(one => one.textContent);
+        }"""
+    )
+    assert names == ["+", "\N{MINUS SIGN}", "everything", "launch 2", "launch 3", "launch 4"]
+
+
 def test_a_narrow_window_scrolls_tables_and_not_the_page(browser: Any, path: Path) -> None:
     page = browser.new_page(viewport={"width": 400, "height": 800})
     page.goto(path.as_uri())

@@ -57,9 +57,10 @@ def timeline(events: list[dict[str, Any]]) -> dict[str, Any]:
         where.append((level, event["name"], round(event["ts"] - origin, 3), event["dur"], event.get("args", {})))
     return {
         "tracks": [{"group": groups[pid], **track} for (pid, _), track in sorted(tracks.items()) if track["slices"]],
-        "launches": [(round(one["ts"] - origin, 3), one["dur"]) for one in shown if one["name"] == "chip.run"],
+        "launches": [(round(one["ts"] - origin, 3), one["dur"]) for one in slices if one["name"] == "chip.run"],
         "counters": counters,
         "left_out": len(slices) - len(shown),
+        "shown_from": round(shown[0]["ts"] - origin, 3) if shown else 0.0,
     }
 
 

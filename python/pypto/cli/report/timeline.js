@@ -46,7 +46,7 @@ class Timeline {
     return element("div", { class: "tools" },
       button("+", "Zoom in", () => this.zoom(0.5)), button("\u2212", "Zoom out", () => this.zoom(2)),
       button("everything", "From opening the device to the end", () => this.show(...this.whole)),
-      ...this.recording.launches.map((_, index) =>
+      ...this.recording.launches.map(([begin], index) => begin < this.recording.shown_from ? null :
         button(index ? `launch ${index + 1}` : "launch 1, cold", "Show this launch", () => this.launch(index))));
   }
 
