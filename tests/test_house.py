@@ -35,6 +35,7 @@ PYTHON_MAY_USE = {
     "backend": {"ir", "errors"},
     "debug": {"failures"},
     "runtime": {"_pypto", "environment", "ir", "language", "failures"},
+    "pytest_plugin": {"environment", "runtime", "_pypto"},
     "cli": {"__version__", "frontend", "ir", "language", "runtime"},
 }
 

@@ -42,3 +42,17 @@ def choice(name: str, names: Iterable[str]) -> str | None:
     if text.lower() not in found:
         raise failures.BAD_SWITCH(f"{name}={text!r} is none of {', '.join(found)}; use one of these, or unset it")
     return found[text.lower()]
+
+
+def number(name: str, largest: int) -> int | None:
+    """A variable that is a number from 0 to `largest`; None where it is not set or empty.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    text = os.environ.get(name, "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit()) or int(text) > largest:
+        raise failures.BAD_SWITCH(f"{name}={text!r} is no number from 0 to {largest}; use one, or unset it")
+    return int(text)

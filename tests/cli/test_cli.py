@@ -6,7 +6,6 @@ import pickle
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +17,6 @@ from pypto.cli import app
 from pypto.runtime import BenchmarkStats
 
 KERNELS = Path(__file__).parent / "kernels.py"
-
-
-@pytest.fixture(autouse=True)
-def build_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Compiled programs land here, and imports of kernel files leave no trace."""
-    monkeypatch.setenv("PYPTO_PROG_BUILD_DIR", str(tmp_path / "build"))
-    monkeypatch.setenv("COLUMNS", "160")
-    path = list(sys.path)
-    yield tmp_path / "build"
-    sys.path[:] = path
-    sys.modules.pop("kernels", None)
 
 
 def pypto(*words: object) -> Result:
@@ -144,6 +132,19 @@ def test_fail_above_looks_at_the_ratio_and_its_interval(tmp_path: Path) -> None:
         assert result.exit_code == code, result.output
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([f"{KERNELS}:double", "--baseline", KERNELS], "a second kernel and --baseline: say one of both"),
+        (["--fail-above", "1.1"], "--fail-above needs something to compare with: a second kernel, or --baseline FILE"),
+    ],
+)
+def test_a_comparison_needs_one_other_side(words: list[object], message: str) -> None:
+    result = pypto("bench", f"{KERNELS}:double", *words)
+    assert result.exit_code == 2
+    assert message in plain(result)
+
+
 def test_a_timeline_is_written(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     assert answer("trace", f"{KERNELS}:double", "-o", path, "--rounds", 2)["launches"] == 2
@@ -189,6 +190,14 @@ def test_the_ir_is_shown_after_each_pass() -> None:
     assert "there is no pass 'x'; there are frontend, outline, phases" in plain(
         pypto("inspect", f"{KERNELS}:double", "--pass", "x")
     )
+
+
+def test_long_lines_of_the_ir_are_wrapped_and_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    (text,) = answer("inspect", f"{KERNELS}:double", "--pass", "outline")["passes"].values()
+    assert max(map(len, text.splitlines())) > 40
+    shown = pypto("inspect", f"{KERNELS}:double", "--pass", "outline").output
+    assert "".join(text.split()) in "".join(shown.split())
 
 
 def test_the_doctor_says_what_this_machine_is_like() -> None:

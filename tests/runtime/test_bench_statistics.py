@@ -167,6 +167,19 @@ def test_the_verdict_names_what_bounds_a_launch() -> None:
     assert str(BenchmarkStats().verdict()) == "nothing was measured"
 
 
+def test_an_interrupted_launch_changes_no_cost() -> None:
+    stats = stats_of([100.0] * 3, [10.0] * 3)
+    usual = {"run__h2d": 70, "run__h2d__w": 70, "run__runner_run__device_wall": 10}
+    stats.invocations = [launch(run=100, **usual), launch(run=9000, **usual), launch(run=101, **usual)]
+    assert stats.verdict().host_costs == {
+        "copying arguments to the device": 70.0,
+        "entering and leaving the launch": 21.0,
+    }
+    stats.invocations[1] = launch(run=9000, run__h2d=8000, run__h2d__w=8000, run__runner_run__device_wall=10)
+    (transfer,) = stats.transfers
+    assert transfer.us == 70.0
+
+
 def test_the_verdict_names_results_that_come_back() -> None:
     stats = stats_of([100.0] * 3, [60.0] * 3)
     stats.invocations = [launch(run=100, run__d2h=30, run__d2h__y=30, run__runner_run__device_wall=60)]

@@ -1,10 +1,12 @@
 """Levels of the log, and the `[STRACE]` lines."""
 
+import logging
 import re
 from collections.abc import Iterator
 
 import pytest
 import torch
+from scripts import run_script
 
 from pypto import ir, runtime
 from pypto.runtime import ChipWorker, configure_log, log_config, log_level
@@ -92,3 +94,72 @@ def test_spans_of_the_device_can_be_left_out(
     text = capfd.readouterr().err
     assert "name=chip.run.runner_run " in text
     assert "clk=dev" not in text
+
+
+def without_spans(text: str) -> list[str]:
+    """Lines of the log; at `info` launches print their spans too."""
+    return [line for line in text.splitlines() if not line.startswith("[mono_ns=")]
+
+
+QUICKLY = """
+a, b, c = (torch.ones(128, 128) for _ in range(3))
+import sample_kernels
+from pypto import runtime
+add = sample_kernels.compile_add()
+"""
+
+
+@pytest.mark.parametrize(
+    ("level", "wanted"),
+    [
+        ("warn", []),
+        (
+            "info",
+            [
+                "pypto.runtime.dispatch: no ChipWorker for a2a3sim device 0 is active: opened one that lives until "
+                "exit.",
+                "pypto.runtime.notices: a2a3sim is a simulated device: its times are those of this machine's CPU, "
+                "not of an Ascend chip.",
+            ],
+        ),
+    ],
+)
+def test_a_plain_script_reads_each_notice_once_where_it_asked_for_it(level: str, wanted: list[str]) -> None:
+    done = run_script(
+        QUICKLY
+        + f"""
+runtime.configure_log({level!r})
+for _ in range(2):
+    add(a, b, c)
+    runtime.benchmark(add, [a, b, c], rounds=1, warmup=0)
+"""
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [re.sub(r"(until exit\.).*", r"\1", line) for line in without_spans(done.stderr)]
+    assert lines == wanted
+
+
+def test_a_program_that_configures_logging_decides_alone_where_it_goes() -> None:
+    done = run_script(
+        QUICKLY
+        + """
+import logging
+logging.basicConfig(stream=sys.stdout, format="mine: %(name)s %(levelname)s", level=logging.INFO)
+runtime.configure_log("info")
+add(a, b, c)
+"""
+    )
+    assert done.returncode == 0, done.stderr
+    assert (done.stdout, without_spans(done.stderr)) == ("mine: pypto.runtime.dispatch INFO\n", [])
+
+
+@pytest.mark.parametrize(
+    ("level", "synced"), [("debug", 10), (15, 20), ("info", 20), ("timing", 30), ("error", 40), ("null", 60), (99, 60)]
+)
+def test_the_package_s_logger_follows_in_its_own_levels(
+    level: str | int, synced: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = logging.getLogger("pypto")
+    monkeypatch.setattr(package, "level", package.level)
+    configure_log(level, sync_pypto=True)
+    assert package.level == synced

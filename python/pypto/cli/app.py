@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from pypto.cli.usage import EXIT_FAILED
+from pypto.cli.usage import EXIT_FAILED, UsageError
 
 app = typer.Typer(
     name="pypto",
@@ -21,18 +21,29 @@ app = typer.Typer(
 )
 
 Target = Annotated[str, typer.Argument(metavar="FILE[:KERNEL]", help="A file with kernels, and which one.")]
-Dims = Annotated[list[str] | None, typer.Option("--dim", metavar="M=16", help="Extent of a dynamic dimension.")]
+_ARGUMENTS = "Arguments of the kernel"
+Dims = Annotated[
+    list[str] | None,
+    typer.Option("--dim", metavar="M=16", help="Extent of a dynamic dimension.", rich_help_panel=_ARGUMENTS),
+]
 Given = Annotated[
     list[str] | None,
-    typer.Option("--arg", metavar="x=16x1024:fp16", help="Shape and dtype of a tensor, or the value of a scalar."),
+    typer.Option(
+        "--arg",
+        metavar="x=16x1024:fp16",
+        help="Shape and dtype of a tensor, or the value of a scalar.",
+        rich_help_panel=_ARGUMENTS,
+    ),
 ]
-Resident = Annotated[str, typer.Option(metavar="x,w", help="Tensors to keep on the device.")]
-Seed = Annotated[int, typer.Option(help="Seed of the random arguments.")]
+Resident = Annotated[
+    str, typer.Option(metavar="x,w", help="Tensors to keep on the device.", rich_help_panel=_ARGUMENTS)
+]
+Seed = Annotated[int, typer.Option(help="Seed of the random arguments.", rich_help_panel=_ARGUMENTS)]
 Cores = Annotated[int | None, typer.Option(help="Cores of the simulated chip; the CPUs of this process if not given.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
-@app.command()
+@app.command(epilog="Example: pypto run kernels.py:scale --dim M=64 --arg factor=2")
 def run(
     target: Target,
     dim: Dims = None,
@@ -50,11 +61,11 @@ def run(
     show(result.to_dict() if as_json else result)
 
 
-@app.command()
+@app.command(epilog="Example: pypto bench kernels.py:scale --dim M=64 --arg factor=2 --resident x --report out.html")
 def bench(
     target: Target,
     other: Annotated[
-        str | None, typer.Argument(metavar="[FILE[:KERNEL]]", help="A second kernel to compare the first with.")
+        str | None, typer.Argument(metavar="FILE[:KERNEL]", help="A second kernel to compare the first with.")
     ] = None,
     dim: Dims = None,
     arg: Given = None,
@@ -68,6 +79,12 @@ def bench(
         Path | None, typer.Option(help="Results of an earlier run to compare with.", exists=True, dir_okay=False)
     ] = None,
     save: Annotated[Path | None, typer.Option(help="Keep the results in this file.", dir_okay=False)] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="OUT.html", help="Write a page for a browser: split, timeline, tree, memory.", dir_okay=False
+        ),
+    ] = None,
     fail_above: Annotated[
         float | None, typer.Option(metavar="RATIO", help="End with code 3 where the host wall is slower by more.")
     ] = None,
@@ -77,16 +94,24 @@ def bench(
     from pypto.cli.bench import Plan, bench_all
     from pypto.cli.session import Request
 
+    if other is not None and baseline is not None:
+        raise UsageError("a second kernel and --baseline: say one of both to compare with")
+    if fail_above is not None and other is None and baseline is None:
+        raise UsageError("--fail-above needs something to compare with: a second kernel, or --baseline FILE")
     first = Request(target, tuple(dim or ()), tuple(arg or ()), resident, seed, cores)
     second = Request(other, first.dims, first.given, resident, seed, cores) if other is not None else None
     outcome = bench_all(first, second, Plan(rounds, warmup, stable), baseline)
     if save is not None:
         save.write_text(outcome.stats.to_json(indent=1))
+    if report is not None:
+        from pypto.cli.report import write_report
+
+        write_report(report, outcome, [first] if second is None else [first, second])
     show(outcome.to_dict() if as_json else outcome)
     raise typer.Exit(outcome.exit_code(fail_above))
 
 
-@app.command()
+@app.command(epilog="Example: pypto trace kernels.py:scale --dim M=64 --arg factor=2 -o run.json")
 def trace(
     target: Target,
     output: Annotated[
@@ -135,7 +160,7 @@ def memory(
     show(found.to_dict() if as_json else found)
 
 
-@app.command()
+@app.command(epilog="Example: pypto inspect kernels.py:scale --dim M=64 --arg factor=2 --pass outline")
 def inspect(
     target: Target,
     dim: Dims = None,
@@ -143,7 +168,7 @@ def inspect(
     stage: Annotated[str | None, typer.Option("--pass", metavar="NAME", help="Only after this pass.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Print the IR of a kernel after each pass, and what lives in the on-chip buffers."""
+    """Print the IR of a kernel after each pass."""
     from pypto.cli.inspect import inspect_kernel
     from pypto.cli.session import Request
 
@@ -204,7 +229,7 @@ def show(result: Any) -> None:
 def main() -> None:
     """The entry point. A kernel that is refused or fails ends with code 1 and its own message, not with a traceback."""
     try:
-        app()
+        app(prog_name="pypto")  # also as `python -m pypto.cli`
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except (MemoryError, OSError, RuntimeError, SyntaxError, TypeError, ValueError, OverflowError) as error:

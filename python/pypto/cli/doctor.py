@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
-import platform
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 
-import pypto
 import pypto.language as pl
 from pypto import ir
-from pypto.runtime import ChipWorker, RunConfig
+from pypto.runtime import ChipWorker, RunConfig, machine
 
-_HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-_FEATURES = ("avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512_bf16", "avx512_vnni", "avx512_fp16", "amx_tile")
 _COPY_BYTES = 64 << 20
 _SLOW_LAUNCH_US = 5.0
 _SLOW_COPY_GB_S = 3.0
@@ -95,7 +89,7 @@ class Add:
 
 def examine() -> Report:
     """Looks at everything; takes about a second."""
-    facts = _machine()
+    facts = machine.facts()
     findings: list[str] = []
     self_test = ""
     try:
@@ -107,42 +101,6 @@ def examine() -> Report:
         findings += measured.findings
         self_test = measured.wrong
     return Report(facts, self_test, findings + _advice(facts))
-
-
-def _machine() -> dict[str, str]:
-    cpus = sorted(os.sched_getaffinity(0))
-    flags = _cpu_words("flags")
-    return {
-        "pypto": pypto.__version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": importlib.metadata.version("numpy"),
-        "system": f"{platform.system()} {platform.release()}",
-        "processor": " ".join(_cpu_words("model name")) or platform.machine(),
-        "vector instructions": ", ".join(name for name in _FEATURES if name in flags) or "none of those used here",
-        "CPUs of this process": f"{len(cpus)} of {os.cpu_count()}",
-        "load": f"{os.getloadavg()[0]:.1f}",
-        "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.1f} GiB",
-        "huge pages": _selected(_HUGE_PAGES),
-        "PYPTO_ISA": os.environ.get("PYPTO_ISA") or "not set",
-    }
-
-
-def _cpu_words(key: str) -> list[str]:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return []
-    return next((line.partition(":")[2].split() for line in lines if line.startswith(key)), [])
-
-
-def _selected(path: Path) -> str:
-    """The word in brackets of a kernel setting."""
-    try:
-        text = path.read_text()
-    except OSError:
-        return "not known to this kernel"
-    return text.partition("[")[2].partition("]")[0] or text.strip()
 
 
 @dataclass(frozen=True)

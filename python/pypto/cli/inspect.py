@@ -33,7 +33,7 @@ class View:
         """Each stage below a line with its name."""
         for name, text in self.stages.items():
             yield Rule(f"{self.kernel}: {name}", align="left")
-            yield Syntax(text, "python", background_color="default")
+            yield Syntax(text, "python", background_color="default", word_wrap=True)
 
 
 def inspect_kernel(request: Request, stage: str | None) -> View:

@@ -29,6 +29,11 @@ def discard(worker: ChipWorker) -> None:
     _open.discard(worker)
 
 
+def all_open() -> list[ChipWorker]:
+    """The workers that are open, in no particular order."""
+    return list(_open)
+
+
 def warn_leaked(worker: str, leaked: list[str]) -> None:
     """Names what a close had to free, the first of many."""
     names = "".join(f"\n  {tensor}" for tensor in leaked[:_NAMED])
@@ -56,7 +61,7 @@ def close_abandoned(impl: _pypto.Worker, worker: str, pid: int) -> None:
 @atexit.register
 def _close_at_exit() -> None:
     """Closes what is still open. Launches of other threads are stopped: the interpreter does not wait for them."""
-    for worker in list(_open):
+    for worker in all_open():
         try:
             worker._close(stop=True)
         except Exception as error:

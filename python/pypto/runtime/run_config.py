@@ -105,7 +105,8 @@ class RunConfig:
             device memory that these may take, True for a half, False for none.
         queue_depth: How many submitted launches of a worker may be under way; `submit` waits where there are more. None
             for 64.
-        schedule_seed: Run independent tasks of a launch in a random order that follows from it, for tests of programs.
+        schedule_seed: Run independent tasks of a launch in a random order that follows from it, for tests of programs;
+            None follows `PYPTO_SCHEDULE_SEED`.
         sanitize: Sanitizers that check each launch: `"race"`, `"uninit"`, `"bounds"`, several as an iterable or
             separated by commas, `()` for none; None follows `PYPTO_SANITIZE`.
         residency: What to do about host arguments that do not change: `off` nothing, `advise` counts them for

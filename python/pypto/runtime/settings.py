@@ -73,13 +73,17 @@ def check_share(name: str, value: object) -> None:
         raise failures.SETTING_VALUE(f"{name} must be True, False or a share from 0 to 1, got {value!r}")
 
 
+LARGEST_SEED = 2**64 - 1
+"""The largest `schedule_seed`."""
+
+
 def check_seed(name: str, value: object) -> None:
     """Refuses what is neither None nor a number of 64 bits.
 
     Raises:
         ValueError: It is something else.
     """
-    if value is not None and not (is_int(value) and 0 <= value < 2**64):
+    if value is not None and not (is_int(value) and 0 <= value <= LARGEST_SEED):
         raise failures.SETTING_VALUE(f"{name} must be an int from 0 to 2**64 - 1 or None, got {value!r}")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,27 +22,37 @@ def format_tree(
         us: Microseconds with one decimal instead of nanoseconds.
         value_fn: Columns of a span instead of its length.
     """
+    rows: list[tuple[str, list[str]]] = []
+    for ends, leaf, span in walk(spans):
+        indent = "".join("   " if last else "|  " for last in ends[1:-1])
+        connector = "" if len(ends) == 1 else "`- " if ends[-1] else "|- "
+        label = f"{indent}{connector}{leaf}{' [dev]' if span.is_device else ''}"
+        rows.append((label, list(value_fn(span)) if value_fn is not None else [duration(span.dur, us=us)]))
+    return _align(rows)
+
+
+def walk(spans: Sequence[TraceSpan]) -> Iterator[tuple[tuple[bool, ...], str, TraceSpan]]:
+    """The spans in the order of their tree, parents first.
+
+    Yields:
+        For each level down to the span whether the last of its siblings was reached; the name without what it shares
+        with its parent; the span.
+    """
     named: dict[str, TraceSpan] = {}
     for span in spans:
         named.setdefault(span.name, span)
     children: dict[str | None, list[str]] = {}
     for name in named:
         children.setdefault(_parent(name, named), []).append(name)
-    rows: list[tuple[str, list[str]]] = []
 
-    def visit(parent: str | None, indent: str) -> None:
+    def below(parent: str | None, ends: tuple[bool, ...]) -> Iterator[tuple[tuple[bool, ...], str, TraceSpan]]:
         names = sorted(children.get(parent, ()), key=lambda name: named[name].ts)
         for name in names:
-            last = name == names[-1]
-            connector = "" if parent is None else "`- " if last else "|- "
-            leaf = name if parent is None else name[len(parent) + 1 :]
-            span = named[name]
-            label = f"{indent}{connector}{leaf}{' [dev]' if span.is_device else ''}"
-            rows.append((label, list(value_fn(span)) if value_fn is not None else [duration(span.dur, us=us)]))
-            visit(name, indent if parent is None else indent + ("   " if last else "|  "))
+            here = (*ends, name == names[-1])
+            yield here, name if parent is None else name[len(parent) + 1 :], named[name]
+            yield from below(name, here)
 
-    visit(None, "")
-    return _align(rows)
+    return below(None, ())
 
 
 def duration(nanoseconds: float, *, us: bool) -> str:

@@ -32,6 +32,12 @@ def _sanitizers(config: RunConfig) -> tuple[str, ...]:
     return sanitizers.parse("sanitize", config.sanitize)
 
 
+def _schedule_seed(config: RunConfig) -> int | None:
+    if config.schedule_seed is None:
+        return environment.number("PYPTO_SCHEDULE_SEED", settings.LARGEST_SEED)
+    return config.schedule_seed
+
+
 class _Launcher(NamedTuple):
     """A program that was run on a worker. It keeps neither of the two alive."""
 
@@ -66,7 +72,7 @@ class ChipWorker(ChipMemory):
     Raises:
         TypeError: `config` is no `RunConfig`, or its `device_id` is no int.
         ValueError: The level, the runtime or the platform does not exist, `device_id` is negative, or an environment
-            variable (`PYPTO_POISON`, `PYPTO_CORES`, `PYPTO_ISA`) says what cannot be.
+            variable (`PYPTO_POISON`, `PYPTO_CORES`, `PYPTO_SCHEDULE_SEED`, ...) says what cannot be.
         RuntimeError: The device cannot be opened here; the text says what is missing.
         MemoryError: The machine refuses the address space.
     """
@@ -122,7 +128,7 @@ class ChipWorker(ChipMemory):
                 poison=environment.flag("PYPTO_POISON", False) if config.poison is None else config.poison,
                 packed_weights=0.5 if config.packed_weights is True else float(config.packed_weights),
                 cores=config.cores,
-                schedule_seed=config.schedule_seed,
+                schedule_seed=_schedule_seed(config),
                 queue_depth=64 if config.queue_depth is None else config.queue_depth,
                 sanitize=_sanitizers(config),
                 residency=config.residency,

@@ -7,7 +7,7 @@
 
 use super::labels::labels;
 use super::{Drained, SpanRecord, names};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
 /// What a track belongs to.
@@ -57,7 +57,7 @@ pub trait Sink {
     fn counter(&mut self, name: &str, worker: u32, at_ns: u64, value: u64);
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 enum Place {
     Thread(u32),
     Copies(u32),
@@ -133,7 +133,10 @@ impl<S: Sink> Timeline<S> {
         let mut arriving = self.flows + 1..self.flows + 1 + if leaves { tasks } else { 0 };
         self.flows = arriving.end - 1;
         let leaving = arriving.clone();
-        let mut open: HashMap<Place, Vec<u64>> = HashMap::new();
+        let mut open: HashMap<Place, Vec<(u64, u64)>> = HashMap::new();
+        // New tracks in a fixed order: which core ends its first task first is chance.
+        let places: BTreeSet<Place> = spans.iter().map(place_of).collect();
+        places.into_iter().for_each(|place| _ = self.track(place, pid));
         for span in spans.iter() {
             let place = place_of(span);
             let track = self.track(place, pid);
@@ -183,22 +186,23 @@ impl<S: Sink> Timeline<S> {
         id
     }
 
-    /// Begin and end of a span, cut where they would cross an end of a slice around it or before it on its track.
-    fn nested(&mut self, place: Place, open: &mut Vec<u64>, span: &SpanRecord) -> (u64, u64) {
+    /// Begin and end of a span, cut where they would cross an end of a slice around it or before it on its track. `open`
+    /// are the slices around it.
+    fn nested(&mut self, place: Place, open: &mut Vec<(u64, u64)>, span: &SpanRecord) -> (u64, u64) {
         let busy_until = &mut self.tracks.get_mut(&place).expect("made above").1;
-        let mut begin = span.begin_ns;
-        let mut end = span.end_ns();
-        while open.last().is_some_and(|&outer| outer <= begin) {
+        let (mut begin, mut end) = (span.begin_ns, span.end_ns());
+        while open.last().is_some_and(|&(_, outer)| outer <= begin) {
             open.pop();
         }
-        if let Some(&outer) = open.last() {
-            end = end.min(outer);
+        if let Some(&(outer_begin, outer_end)) = open.last() {
+            begin = begin.max(outer_begin);
+            end = end.min(outer_end).max(begin);
         } else {
             begin = begin.max(*busy_until);
             end = end.max(begin);
             *busy_until = end;
         }
-        open.push(end);
+        open.push((begin, end));
         (begin, end)
     }
 }

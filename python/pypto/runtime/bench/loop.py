@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pypto import _pypto, failures
-from pypto.runtime import advice, programs
+from pypto.runtime import advice, notices, programs
 from pypto.runtime.bench.stats import BenchmarkStats
 from pypto.runtime.bench.summary import Summary
 from pypto.runtime.progress import Progress
@@ -128,6 +128,7 @@ class _Plan:
 def _measure(
     worker: ChipWorker, compiled: CompiledProgram, args: Sequence[Any], plan: _Plan, config: RunConfig | None
 ) -> BenchmarkStats:
+    notices.simulated_device(worker.platform)
     begin = time.perf_counter()
     handle = worker.register(compiled)
     register_us = (time.perf_counter() - begin) * 1e6

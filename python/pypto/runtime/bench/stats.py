@@ -29,7 +29,7 @@ class Transfer:
         parameter: Its name.
         direction: `h2d` or `d2h`.
         nbytes: Bytes.
-        us: Mean time in microseconds.
+        us: Median time in microseconds.
     """
 
     parameter: str
@@ -130,12 +130,16 @@ class BenchmarkStats:
     @property
     def transfers(self) -> list[Transfer]:
         """What each launch copied for each parameter, to the device first, in the order of the parameters."""
-        mean = self.mean_invocation()
-        named = mean.by_name() if mean is not None else {}
+        groups = self.spans_by_name()
         return [
-            Transfer(name[len(parent) + 1 :], direction, int(span.attribute("bytes") or 0), span.dur_us)
+            Transfer(
+                parameter=name[len(parent) + 1 :],
+                direction=direction,
+                nbytes=int(spans[0].attribute("bytes") or 0),
+                us=float(statistics.median(span.dur_us for span in spans)),
+            )
             for parent, direction in ((H2D, "h2d"), (D2H, "d2h"))
-            for name, span in named.items()
+            for name, spans in groups.items()
             if name.startswith(f"{parent}.")
         ]
 
@@ -275,8 +279,16 @@ class BenchmarkStats:
         if not self.invocations or pid is not None or slot is not None:
             return None
         first = self.invocations[0]
-        spans = [_mean_span(group) for group in self._spans_by_name().values()]
+        spans = [_mean_span(group) for group in self.spans_by_name().values()]
         return TraceInvocation(first.pid, -1, first.hid, spans, first.task_name)
+
+    def spans_by_name(self) -> dict[str, list[TraceSpan]]:
+        """The spans of all measured launches by their names: of each launch the first with the name."""
+        groups: dict[str, list[TraceSpan]] = {}
+        for invocation in self.invocations:
+            for name, span in invocation.by_name().items():
+                groups.setdefault(name, []).append(span)
+        return groups
 
     def format_mean_tree(
         self, *, us: bool = True, spread: str = "stdev", pid: int | None = None, slot: int | None = None
@@ -294,7 +306,7 @@ class BenchmarkStats:
         mean = self.mean_invocation(pid=pid, slot=slot)
         if mean is None:
             return "no span tree captured"
-        groups = self._spans_by_name()
+        groups = self.spans_by_name()
 
         def columns(span: TraceSpan) -> Iterable[str]:
             lengths = [one.dur for one in groups[span.name]]
@@ -320,13 +332,6 @@ class BenchmarkStats:
     ) -> None:
         """Prints `format_mean_tree`."""
         print(self.format_mean_tree(us=us, spread=spread, pid=pid, slot=slot), file=file or sys.stdout)
-
-    def _spans_by_name(self) -> dict[str, list[TraceSpan]]:
-        groups: dict[str, list[TraceSpan]] = {}
-        for invocation in self.invocations:
-            for name, span in invocation.by_name().items():
-                groups.setdefault(name, []).append(span)
-        return groups
 
     def __str__(self) -> str:
         """One line: the device time and the host time."""

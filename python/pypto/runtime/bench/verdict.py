@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,7 @@ class Verdict:
     Attributes:
         bound: `host`, `device`, `balanced`, or `unknown` without samples.
         device_share: The device's share of the host wall, 0 to 1, by medians.
-        host_costs: What the host does besides waiting for the device, in us of the mean launch, the largest first.
+        host_costs: What the host does besides waiting for the device, in us of a launch by medians, the largest first.
         advice: What to change, in the words of `Advice`; empty where nothing stands out.
     """
 
@@ -66,13 +67,16 @@ def judge(stats: BenchmarkStats) -> Verdict:
 
 
 def _host_costs(stats: BenchmarkStats) -> dict[str, float]:
-    mean = stats.mean_invocation()
-    if mean is None:
-        return {}
-    spans = {name: span.dur_us for name, span in mean.by_name().items()}
-    costs = {text: spans.get(name, 0.0) for name, text in _COSTS.items()}
-    costs[_REST] = max(0.0, spans.get(RUN, 0.0) - spans.get(DEVICE_WALL, 0.0) - sum(costs.values()))
-    return dict(sorted(((name, us) for name, us in costs.items() if us > 0), key=lambda item: -item[1]))
+    """Medians, as means tell of the one launch in a hundred that something else interrupted."""
+    launches = []
+    for invocation in stats.invocations:
+        spans = {name: span.dur_us for name, span in invocation.by_name().items()}
+        costs = {text: spans.get(name, 0.0) for name, text in _COSTS.items()}
+        rest = spans.get(RUN, 0.0) - spans.get(DEVICE_WALL, 0.0) - sum(costs.values())
+        launches.append({**costs, _REST: max(0.0, rest)})
+    names = launches[0] if launches else ()
+    medians = {name: float(statistics.median(costs[name] for costs in launches)) for name in names}
+    return dict(sorted(((name, us) for name, us in medians.items() if us > 0), key=lambda item: -item[1]))
 
 
 def _advice(stats: BenchmarkStats, bound: str, costs: dict[str, float]) -> str:

@@ -1,0 +1,90 @@
+"""What a report holds, as JSON types: the results as `bench --json` has them, and what is drawn beside them."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import asdict
+from datetime import datetime, timezone
+from typing import Any
+
+from pypto.cli.bench import Outcome
+from pypto.cli.report.recording import record
+from pypto.cli.session import Request
+from pypto.runtime import BenchmarkStats, machine, notices
+from pypto.runtime.span_tree import walk
+
+FORMAT = 1
+"""Rises when a reader of the embedded data would misunderstand it."""
+
+
+def content(outcome: Outcome, requests: list[Request]) -> dict[str, Any]:
+    """Everything that the page shows."""
+    measured = [(outcome.kernel, outcome.stats)]
+    if outcome.other is not None:
+        against = str(outcome.against)
+        measured.append((f"{against} (second)" if against == outcome.kernel else against, outcome.other))
+    recorded = [record(request) for request in requests]
+    found: dict[str, Any] = {
+        "pypto_report": FORMAT,
+        "written": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "machine": machine.facts(),
+        "note": f"a2a3sim is a simulated device: {notices.SIMULATED}",
+        "results": [
+            _result(name, stats, recorded[index] if index < len(recorded) else None)
+            for index, (name, stats) in enumerate(measured)
+        ],
+    }
+    if outcome.comparison is not None:
+        found["comparison"] = {
+            name: {**asdict(ratio), "word": ratio.word}
+            for name, ratio in (("host", outcome.comparison.host), ("device", outcome.comparison.device))
+        }
+    return found
+
+
+def _result(name: str, stats: BenchmarkStats, recorded: dict[str, Any] | None) -> dict[str, Any]:
+    record = stats.to_dict()
+    # Spans of hundreds of launches make megabytes; the page shows their mean, and a recording of a few.
+    del record["invocations"], record["cold"]
+    cold = stats.cold
+    return {
+        "name": name,
+        "stats": record,
+        "cold": None if cold is None else {"host_wall_us": cold.host_wall_us, "device_wall_us": cold.device_wall_us},
+        "verdict": str(stats.verdict()),
+        "split": _split(stats),
+        "tree": _tree(stats),
+        "recording": recorded,
+    }
+
+
+def _split(stats: BenchmarkStats) -> list[dict[str, Any]]:
+    """A launch in parts by their medians, the device's first."""
+    if not stats.invocations:
+        return []
+    device = {"part": "the device's work", "us": stats.device.median}
+    return [device, *({"part": part, "us": us} for part, us in stats.verdict().host_costs.items())]
+
+
+def _tree(stats: BenchmarkStats) -> list[dict[str, Any]]:
+    """The spans of a launch, parents first."""
+    mean = stats.mean_invocation()
+    if mean is None:
+        return []
+    groups = stats.spans_by_name()
+    rows = []
+    for ends, leaf, span in walk(mean.spans):
+        lengths = [one.dur_us for one in groups[span.name]]
+        rows.append(
+            {
+                "level": len(ends) - 1,
+                "name": leaf,
+                "device": span.is_device,
+                "median_us": statistics.median(lengths),
+                "mean_us": span.dur_us,
+                "stdev_us": statistics.stdev(lengths) if len(lengths) > 1 else 0.0,
+                "min_us": min(lengths),
+                "max_us": max(lengths),
+            }
+        )
+    return rows

@@ -1,0 +1,60 @@
+"""The shell completes the commands and their options."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def installed() -> Path:
+    command = Path(sys.executable).with_name("pypto")
+    if not command.exists():
+        pytest.skip("the command is not installed beside this interpreter")
+    return command
+
+
+def in_bash(script: str) -> str:
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("there is no bash")
+    environment = {**os.environ, "PATH": f"{installed().parent}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        [bash, "-c", script], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_bash_gets_a_script_that_completes() -> None:
+    found = in_bash(
+        """
+source <(pypto --show-completion bash 2> /dev/null || pypto --show-completion)
+complete -p pypto > /dev/null || exit 1
+reply() { COMP_WORDS=(pypto "$@"); COMP_CWORD=$#; COMPREPLY=(); _pypto_completion pypto; echo "${COMPREPLY[*]}"; }
+reply ""
+reply be
+reply bench --re
+reply bench kern
+"""
+    )
+    first, *others = found.splitlines()
+    assert {"run", "bench", "trace", "inspect", "doctor", "cache"} <= set(first.split())
+    # Nothing for a file: bash then completes the names of files (`-o default`).
+    assert others == ["bench", "--resident --report", ""]
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_get_theirs(shell: str) -> None:
+    environment = {
+        **os.environ,
+        "_PYPTO_COMPLETE": f"complete_{shell}",
+        "_TYPER_COMPLETE_ARGS": "pypto do",
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    }
+    done = subprocess.run([installed()], env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert "doctor" in done.stdout, done.stderr
+    assert "bench" not in done.stdout
