@@ -132,7 +132,7 @@ impl<S: Sink> Timeline<S> {
         let leaves = spans.iter().any(|span| span.name == names::RUNNER_RUN);
         let mut arriving = self.flows + 1..self.flows + 1 + if leaves { tasks } else { 0 };
         self.flows = arriving.end - 1;
-        let leaving = arriving.clone();
+        let mut leaving = Some(arriving.clone());
         let mut open: HashMap<Place, Vec<(u64, u64)>> = HashMap::new();
         // New tracks in a fixed order: which core ends its first task first is chance.
         let places: BTreeSet<Place> = spans.iter().map(place_of).collect();
@@ -160,7 +160,7 @@ impl<S: Sink> Timeline<S> {
                 begin_ns,
                 duration_ns: end_ns - begin_ns,
                 arguments: &arguments,
-                flows_out: if span.name == names::RUNNER_RUN { leaving.clone() } else { 0..0 },
+                flows_out: leaving.take_if(|_| span.name == names::RUNNER_RUN).unwrap_or(0..0),
                 flow_in: if task { arriving.next() } else { None },
             });
         }

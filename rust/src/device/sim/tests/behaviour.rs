@@ -139,7 +139,7 @@ fn a_reinterpreted_view_counts_the_bytes_of_a_row_anew() {
     assert!((0..8).all(|at| value(&memory[1], at / 4, at % 4) == ((at / 4 + 1) * 10 + at % 4 + 2) as f32));
 
     let odd = ViewKind::Slice { offsets: vec![ZERO, ONE], extents: vec![int(2), int(3)], keep: vec![0, 1] };
-    let entry = vec![view(2, 0, odd), back(3, 2), launch(&[4, 1], ONE)];
+    let entry = vec![view(2, 0, odd), back(3, 2), launch(&[2, 1], ONE)];
     let mut program = self::program(&[(4, 6), (2, 4)], 3, entry, copy(2, 4));
     program.entry.tensors[3].dtype = DType::I64;
     let error = run(&program, &mut memory).unwrap_err().to_string();
