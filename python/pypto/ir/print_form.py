@@ -12,6 +12,7 @@ from typing import Any
 
 from pypto.ir.exprs import Const, ScalarVar, Symbol
 from pypto.ir.nodes import CallStmt, Function, Let, OpStmt, ScopeStmt, Stmt, TaskRef, TaskStmt, TaskVar, Var, walk
+from pypto.ir.passes.copies import scope_copies
 from pypto.ir.types import TileType
 from pypto.language.enums import MemorySpace
 
@@ -30,6 +31,9 @@ def needs_explicit(function: Function, times: Counter[Any]) -> bool:
             if param.var.tensor.partial is not None:
                 return True
     if any(param.var in extents for param in function.params):  # an author's scalar is no extent, whatever its name
+        return True
+    copies = scope_copies(function, "")  # an empty name, which no author can write
+    if any(isinstance(stmt, ScopeStmt) and not stmt.name for stmt in walk(copies.body)):
         return True
     return any(_is_arranged(stmt) for stmt in walk(function.body))
 
