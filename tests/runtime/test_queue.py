@@ -182,10 +182,10 @@ def test_arguments_are_kept_alive_until_the_launch_is_over(line: Line) -> None:
 
     a = full(1).as_subclass(Tensor)
     alive = weakref.ref(a)
+    gc.collect()  # before the launch that blocks: late in a long run a collection takes longer than that
     line.block()
     future = line.add.submit(a, full(2))
     del a
-    gc.collect()
     assert alive() is not None
     assert torch.equal(future.result(60), full(3))
     line.block(1).result(60)  # the thread drops what it holds before it tells the next future
