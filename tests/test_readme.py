@@ -24,12 +24,15 @@ MEASURED = (
     + """
 compiled = ir.compile(MyKernel, platform="a2a3sim")
 batch, weight, out = batches[0], host_weight, torch.empty(1, N, dtype=torch.float16)
+from pypto.runtime import ChipWorker
+w = ChipWorker()
+handle = w.register(compiled)
 """
 )
 BLOCKS = {
     "Write a kernel": ("", "assert torch.equal(c, a + b)"),
     "Keep data resident": (PRELUDE, "torch.testing.assert_close(out, batch @ host_weight, rtol=2**-9, atol=0.05)"),
-    "Measure": (MEASURED, "assert stats.host_wall_us_median >= stats.device_wall_us_median > 0"),
+    "Measure": (MEASURED, "w.close()\nassert stats.host_wall_us_median >= stats.device_wall_us_median > 0"),
 }
 
 
@@ -45,6 +48,7 @@ def test_the_code_of_the_section_runs(title: str, tmp_path: Path) -> None:
     path.write_text(f"{before}\n{code}\n{after}\n")
     done = subprocess.run(
         [sys.executable, "-W", "error", str(path)],
+        cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(ROOT / "examples" / "runtime")},
         capture_output=True,
         text=True,
