@@ -34,13 +34,14 @@ def test_the_page_takes_figures_between_its_marks_and_says_by_how_much_a_target_
         sys.path.pop(0)
     row = {"name": "softmax, 4096x1024", "measured": 0.5, "target": 0.4, "unit": "of torch", "met": False, "threads": 1}
     row |= {"at_least": False, "note": "", "figures": {"pypto": 1.0, "torch": 2.0}}
+    aimless = row | {"name": "softmax on 2 threads", "threads": 2, "target": None, "met": None}
     unknown = row | {"name": "add, 128x128", "measured": None, "met": None, "note": "no peer of this row is installed"}
     run = {
         "date": "2026-01-01",
         "machine": "2 CPUs",
         "load": 0.1,
         "versions": {"torch": "2"},
-        "results": [row, unknown],
+        "results": [row, unknown, aimless],
     }
     page = f"before\n{performance.BEGIN}\nold\n{performance.END}\nafter"
     made = performance.replaced(page, performance.full(run))
@@ -49,5 +50,6 @@ def test_the_page_takes_figures_between_its_marks_and_says_by_how_much_a_target_
     assert "old" not in made
     assert "1 of 2 targets are missed." in made
     assert "| softmax, 4096x1024 | 1 | 0.5 of torch | ≤ 0.4 | **missed** by 25% |" in made
+    assert "| softmax on 2 threads | 2 | 0.5 of torch |" in made.split("Shown for itself:")[1]
     assert "| add, 128x128 | 1 | skipped |  | no peer of this row is installed |" in made
     assert "| softmax, 4096x1024 | 0.5 of torch | ≤ 0.4 | **missed** by 25% |" in performance.short(run)

@@ -45,7 +45,7 @@ def cells(row: dict[str, Any]) -> list[str]:
         return [row["name"], str(row["threads"]), "skipped", "", row["note"]]
     sign = "≥" if row["at_least"] else "≤"
     target = "" if row["target"] is None else f"{sign} {row['target']:g}"
-    verdict = {True: "met", False: f"**missed** by {by(row):.0%}", None: ""}[row["met"]]
+    verdict = "" if row["met"] is None else "met" if row["met"] else f"**missed** by {by(row):.0%}"
     return [row["name"], str(row["threads"]), f"{row['measured']:.3g} {row['unit']}", target, verdict]
 
 
