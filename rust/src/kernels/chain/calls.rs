@@ -19,10 +19,14 @@ pub(super) enum Call {
 pub(super) type CallFn = unsafe fn(a: *mut u8, b: *const u8, vectors: usize);
 
 /// All functions that are called, in the order of [`Calls::TABLE`].
-pub(super) const CALLS: [Call; 15] = [
+pub(super) const CALLS: [Call; 19] = [
     Call::Unary(UnaryFn::LogF),
     Call::Unary(UnaryFn::SinF),
     Call::Unary(UnaryFn::CosF),
+    Call::Unary(UnaryFn::ExpH),
+    Call::Unary(UnaryFn::LogH),
+    Call::Unary(UnaryFn::SinH),
+    Call::Unary(UnaryFn::CosH),
     Call::Binary(BinaryFn::FmodF),
     Call::Binary(BinaryFn::RemF),
     Call::Binary(BinaryFn::FmodI),
@@ -105,6 +109,10 @@ pub(super) unsafe fn run<S: Simd>(call: Call, a: *mut u8, b: *const u8, vectors:
             Call::Unary(UnaryFn::LogF) => vectors!(simd::log_f::<S>),
             Call::Unary(UnaryFn::SinF) => vectors!(simd::sin_f::<S>),
             Call::Unary(UnaryFn::CosF) => vectors!(simd::cos_f::<S>),
+            Call::Unary(UnaryFn::ExpH) => vectors!(simd::exp_h::<S>),
+            Call::Unary(UnaryFn::LogH) => vectors!(simd::log_h::<S>),
+            Call::Unary(UnaryFn::SinH) => vectors!(simd::sin_h::<S>),
+            Call::Unary(UnaryFn::CosH) => vectors!(simd::cos_h::<S>),
             Call::Binary(BinaryFn::FmodF) => floats!(fmod),
             Call::Binary(BinaryFn::RemF) => floats!(rem),
             Call::Binary(BinaryFn::FmodI) => two_vectors!(simd::fmod_i::<S>),

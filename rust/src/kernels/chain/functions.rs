@@ -2,7 +2,7 @@
 
 use crate::dtype::Rounding;
 
-/// A function of one lane. `F` works on binary32, `I` on 32-bit integers.
+/// A function of one lane. `F` works on binary32, `I` on 32-bit integers, `H` on binary32 that holds a binary16 number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum UnaryFn {
     /// `-x`.
@@ -23,6 +23,14 @@ pub enum UnaryFn {
     SinF,
     /// Cosine of any finite number of radians, at most 2 ULP; NaN for infinities.
     CosF,
+    /// `exp(x)` whose nearest binary16 is that of the exact result.
+    ExpH,
+    /// Natural logarithm whose nearest binary16 is that of the exact result.
+    LogH,
+    /// Sine whose nearest binary16 is that of the exact result.
+    SinH,
+    /// Cosine whose nearest binary16 is that of the exact result.
+    CosH,
     /// `-x`, wrapping.
     NegI,
     /// `|x|`, wrapping.

@@ -23,7 +23,13 @@ pub(super) unsafe fn unary<S: Calls>(f: UnaryFn, x: S::V) -> S::V {
             UnaryFn::NegI => simd::neg_i::<S>(x),
             UnaryFn::AbsI => simd::abs_i::<S>(x),
             UnaryFn::NotI => S::xor(x, S::splat(u32::MAX)),
-            UnaryFn::LogF | UnaryFn::SinF | UnaryFn::CosF => Call::Unary(f).one::<S>(x, x),
+            UnaryFn::LogF
+            | UnaryFn::SinF
+            | UnaryFn::CosF
+            | UnaryFn::ExpH
+            | UnaryFn::LogH
+            | UnaryFn::SinH
+            | UnaryFn::CosH => Call::Unary(f).one::<S>(x, x),
         }
     }
 }

@@ -75,6 +75,10 @@ fn unsigned(dtype: DType) -> bool {
 
 pub(super) fn unary(op: OpCode, dtype: DType) -> Option<UnaryFn> {
     Some(match (op, dtype.is_float()) {
+        (OpCode::Exp, true) if dtype == DType::F16 => UnaryFn::ExpH,
+        (OpCode::Log, true) if dtype == DType::F16 => UnaryFn::LogH,
+        (OpCode::Sin, true) if dtype == DType::F16 => UnaryFn::SinH,
+        (OpCode::Cos, true) if dtype == DType::F16 => UnaryFn::CosH,
         (OpCode::Exp, true) => UnaryFn::ExpF,
         (OpCode::Log, true) => UnaryFn::LogF,
         (OpCode::Recip, true) => UnaryFn::RecipF,

@@ -7,7 +7,7 @@ use crate::kernels::chain::{BinaryFn, Conversion, Dst, ReduceFn, RowInst, RowSrc
 const FLOAT_TYPES: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 const INT_TYPES: [DType; 7] = [DType::I32, DType::I8, DType::I16, DType::U8, DType::U16, DType::U32, DType::Bool];
 
-pub(super) const FLOAT_UNARY: [UnaryFn; 9] = [
+pub(super) const FLOAT_UNARY: [UnaryFn; 13] = [
     UnaryFn::NegF,
     UnaryFn::AbsF,
     UnaryFn::ExpF,
@@ -17,6 +17,10 @@ pub(super) const FLOAT_UNARY: [UnaryFn; 9] = [
     UnaryFn::LogF,
     UnaryFn::SinF,
     UnaryFn::CosF,
+    UnaryFn::ExpH,
+    UnaryFn::LogH,
+    UnaryFn::SinH,
+    UnaryFn::CosH,
 ];
 pub(super) const INT_UNARY: [UnaryFn; 3] = [UnaryFn::NegI, UnaryFn::AbsI, UnaryFn::NotI];
 pub(super) const FLOAT_BINARY: [BinaryFn; 8] = {

@@ -110,6 +110,22 @@ pub(super) fn unary(f: UnaryFn, a: u32) -> u32 {
             // SAFETY: as above.
             unsafe { simd::cos_f::<Generic>(x) }
         }),
+        UnaryFn::ExpH => generic(a, |x| {
+            // SAFETY: as above.
+            unsafe { simd::exp_h::<Generic>(x) }
+        }),
+        UnaryFn::LogH => generic(a, |x| {
+            // SAFETY: as above.
+            unsafe { simd::log_h::<Generic>(x) }
+        }),
+        UnaryFn::SinH => generic(a, |x| {
+            // SAFETY: as above.
+            unsafe { simd::sin_h::<Generic>(x) }
+        }),
+        UnaryFn::CosH => generic(a, |x| {
+            // SAFETY: as above.
+            unsafe { simd::cos_h::<Generic>(x) }
+        }),
         UnaryFn::RecipF => (1.0 / x).to_bits(),
         UnaryFn::SqrtF => x.sqrt().to_bits(),
         UnaryFn::RsqrtF => (1.0 / x.sqrt()).to_bits(),
