@@ -22,10 +22,21 @@ NUMPY = {
 
 
 def to_bf16(array: np.ndarray) -> np.ndarray:
-    """Nearest BF16, ties to even, as FP32. What comes in FP64 passes FP32 first, as on the device."""
+    """Nearest BF16, ties to even, as FP32; rounded once."""
+    array = np.asarray(array)
     with np.errstate(over="ignore", invalid="ignore"):
-        single = np.asarray(array).astype(np.float32)
+        single = array.astype(np.float32)
     bits = single.view(np.uint32)
+    if array.dtype == np.float64:
+        # What is the middle of two neighbours only after the first rounding goes to the side that it came from.
+        middle = (bits & np.uint32(0xFFFF)) == 0x8000
+        above = np.abs(array) > np.abs(single.astype(np.float64))
+        below = np.abs(array) < np.abs(single.astype(np.float64))
+        bits = (
+            bits
+            + np.where(middle & above, np.uint32(1), np.uint32(0))
+            - np.where(middle & below, np.uint32(1), np.uint32(0))
+        )
     nearest = (bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))) & np.uint32(0xFFFF0000)
     return np.where(np.isnan(single), single, nearest.view(np.float32))
 
@@ -35,8 +46,6 @@ def rounded(array: np.ndarray, dtype: Any) -> np.ndarray:
     if dtype.name == "BF16":
         return to_bf16(array)
     with np.errstate(over="ignore", invalid="ignore"):
-        if dtype.name == "FP16" and np.asarray(array).dtype == np.float64:
-            array = np.asarray(array).astype(np.float32)
         return np.asarray(array).astype(NUMPY[dtype.name])
 
 

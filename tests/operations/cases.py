@@ -1,43 +1,11 @@
-"""The matrix of operations: for each one the call, the dtypes, and what it must give.
-
-A reference takes arrays of FP64 (or INT64) that hold exactly what the operands hold, and gives the exact result; the
-harness rounds it to the dtype. `ulp` says how far the device may be: 0 is bit for bit.
-"""
+"""The matrix of operations: arithmetic, comparisons, bits, reductions and broadcasts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-FLOATS = ("FP32", "FP16", "BF16")
-SIGNED = ("INT8", "INT16", "INT32", "INT64")
-UNSIGNED = ("UINT8", "UINT16", "UINT32")
-INTEGERS = SIGNED + UNSIGNED
-NUMBERS = FLOATS + INTEGERS
-
-Reference = Callable[..., np.ndarray]
-
-
-@dataclass(frozen=True)
-class Case:
-    """One operation. `operands` are `full`, `col`, `row` (shape of the operand); `out` is a shape likewise."""
-
-    op: str
-    call: str
-    reference: Reference
-    operands: tuple[str, ...] = ("full",)
-    out: str = "full"
-    dtypes: tuple[str, ...] = NUMBERS
-    result: str = ""
-    ulp: int = 0
-    domain: str = "any"
-
-    @property
-    def id(self) -> str:
-        return self.call.removeprefix("pl.").split("(")[0]
+from operations.case import FLOATS, INTEGERS, SIGNED, Cases, Reference
 
 
 def _trunc_div(a: Any, b: Any) -> Any:
@@ -78,11 +46,8 @@ UNARY: dict[str, tuple[Reference, str, int]] = {
 }
 COMPARISONS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
 
-CASES: list[Case] = []
-
-
-def _case(*args: Any, **kwargs: Any) -> None:
-    CASES.append(Case(*args, **kwargs))
+_case = Cases()
+CASES = _case.all
 
 
 for _name, _reference in ARITHMETIC.items():
@@ -101,6 +66,13 @@ _case("abs", "pl.abs({0})", np.abs)
 _case("relu", "pl.relu({0})", lambda x: np.maximum(x, 0))
 _case("lrelu", "pl.lrelu({0}, 0.5)", lambda x: np.where(x > 0, x, x * 0.5), dtypes=FLOATS)
 _case("prelu", "pl.prelu({0}, {1}, {0})", lambda x, s: np.where(x > 0, x, x * s), ("full", "full"), dtypes=FLOATS)
+_case("lrelu", "pl.lrelu({0}, 2)", lambda x: np.where(x > 0, x, x * 2), dtypes=SIGNED)
+for _name, _sign in (("addc", 1), ("subc", -1)):  # of small whole numbers no step rounds
+    _call = f"pl.{_name}({{0}}, {{1}}, {{2}})"
+    _case(_name, _call, lambda a, b, c, s=_sign: a + s * b + c, ("full",) * 3, domain="small")
+    _scalar = _name.replace("c", "sc")
+    _call = f"pl.{_scalar}({{0}}, 3, {{1}})"
+    _case(_scalar, _call, lambda a, c, s=_sign: a + s * 3 + c, ("full",) * 2, domain="small")
 # The quotient of fmod may need far more bits than an element has; the device is exact, and so is numpy.
 _case("fmod", "pl.fmod({0}, {1})", _fmod, ("full", "full"))
 _case("fmods", "pl.fmods({0}, 7)", lambda a: _fmod(a, np.asarray(7, a.dtype)))
@@ -153,6 +125,9 @@ for _name, _width in (("row", "col"), ("col", "row")):
     for _short, _whole in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("div", "div"), ("max", "maximum"), ("min", "minimum")):  # fmt: skip  # noqa: E501
         _op = f"{_name}_expand_{_short}"
         _case(_op, f"pl.{_op}({{0}}, {{1}})", ARITHMETIC[_whole], ("full", _width))
+    _op = f"{_name}_expand_expdif"
+    _call = f"pl.{_op}({{0}}, {{1}})"
+    _case(_op, _call, lambda a, v: np.exp(a - v), ("full", _width), dtypes=FLOATS, ulp=2, domain="small")
     _op = f"{_name}_expand"
     _case(_op, f"pl.{_op}({{0}}, {{1}})", lambda a, v: np.broadcast_to(v, a.shape), ("full", _width))
 _case("expand_clone", "pl.expand_clone({1}, {0})", lambda a, v: np.broadcast_to(v, a.shape), ("full", "row"))

@@ -11,14 +11,15 @@ import numpy as np
 import torch
 from checking import worker
 from interp.numbers import NUMPY, rounded
-from operations.cases import CASES, Case
+from operations import cases, cases_movement, cases_picking, cases_products
+from operations.case import FLOATS, KINDS, UNSIGNED, Case, Shape, Sizes
 
 import pypto.language as pl
 
+CASES = [*cases.CASES, *cases_movement.CASES, *cases_picking.CASES, *cases_products.CASES]
+
 SIZES = (1, 7, 8, 15, 16, 17, 31, 33, 64, 65, 127, 129)
 """Columns: around the widths of vectors. The rows are another of them."""
-
-Shape = tuple[int, int]
 
 
 def shapes(count: int, seed: int) -> Iterator[Shape]:
@@ -29,39 +30,43 @@ def shapes(count: int, seed: int) -> Iterator[Shape]:
         yield int(order.choice((1, 3, 8, 17))), next(columns)
 
 
-def operand(case: Case, dtype: str, shape: Shape, seed: int) -> np.ndarray:
-    """Elements that the dtype holds exactly, as it has them, for the domain of the case."""
-    random = np.random.default_rng(seed)
-    kind = getattr(pl, dtype)
-    if case.domain == "small":
-        values = random.integers(0 if dtype in ("UINT8", "UINT16", "UINT32") else -2, 3, shape).astype(np.float64)
-    elif case.domain == "signs":
-        values = random.choice([1.0, 1.0, 2.0] if dtype.startswith("UINT") else [1.0, -1.0], shape)
-    elif case.domain == "ties":
+def operand(case: Case, position: int, dtype: str, sizes: Sizes) -> tuple[np.ndarray, str]:
+    """Elements that the dtype holds exactly, as it has them, and the dtype."""
+    random = np.random.default_rng(position)
+    kind = KINDS[case.operands[position]]
+    own = kind.dtype or dtype
+    if kind.make is not None:
+        return kind.make(random, sizes, dtype), own
+    return elements(random, case.domain, own, sizes.valid(case.operands[position])), own
+
+
+def elements(random: np.random.Generator, domain: str, dtype: str, shape: Shape) -> np.ndarray:
+    """Random elements of a domain."""
+    unsigned = dtype in UNSIGNED
+    if domain == "small":
+        values = random.integers(0 if unsigned else -2, 3, shape).astype(np.float64)
+    elif domain == "signs":
+        values = random.choice([1.0, 1.0, 2.0] if unsigned else [1.0, -1.0], shape)
+    elif domain == "ties":
         values = random.integers(0, 4, shape).astype(np.float64)
-    elif case.domain == "count":
+    elif domain == "count":
         values = random.integers(-2, 70, shape).astype(np.float64)
-    elif dtype.startswith(("INT", "UINT")):
+    elif dtype not in FLOATS:
         info = np.iinfo(NUMPY[dtype])
         values = random.integers(info.min, info.max, shape, NUMPY[dtype], endpoint=True)
         small = random.integers(0, 10, shape).astype(NUMPY[dtype])
         return np.where(random.random(shape) < 0.5, values, small)
-    elif case.domain == "angle":
+    elif domain == "angle":
         values = random.standard_normal(shape) * random.choice(
             [1.0, 100.0, 1e4, 3e8] if dtype == "FP32" else [1.0, 100.0], shape
         )
     else:
         values = random.standard_normal(shape) * random.choice([1e-3, 1.0, 30.0], shape)
-        if case.domain == "positive":
+        if domain == "positive":
             values = np.abs(values) + 1e-6
-        elif case.domain == "any":
+        elif domain == "any":
             values = np.where(random.random(shape) < 0.1, random.choice([0.0, 1.0, -1.0, 3.0], shape), values)
-    return rounded(values, kind)
-
-
-def extents(kind: str, shape: Shape) -> Shape:
-    """The shape of an operand or a result."""
-    return {"full": shape, "col": (shape[0], 1), "row": (1, shape[1])}[kind]
+    return rounded(values, getattr(pl, dtype))
 
 
 def to_torch(array: np.ndarray, dtype: str) -> torch.Tensor:
@@ -75,22 +80,29 @@ def from_torch(tensor: torch.Tensor) -> np.ndarray:
     return (tensor.float() if tensor.dtype is torch.bfloat16 else tensor).numpy()
 
 
-def source_of(case: Case, dtype: str, shape: Shape, partial: bool) -> str:
-    """A kernel of the case. Partly valid operands sit in a box that is larger by a few rows and columns."""
-    box = (shape[0] + 2, shape[1] + 5) if partial else shape
-    result = case.result or dtype
-    names = [f"x{position}" for position in range(len(case.operands))]
-    params = [
-        f"{name}: pl.Tensor[[{', '.join(map(str, extents(kind, shape)))}], pl.{dtype}]"
-        for name, kind in zip(names, case.operands, strict=True)
-    ]
-    params.append(f"out: pl.Out[pl.Tensor[[{', '.join(map(str, extents(case.out, shape)))}], pl.{result}]]")
-    lines = ["import pypto.language as pl", "", "", "@pl.jit.incore", f"def kernel({', '.join(params)}):"]
-    for name, kind in zip(names, case.operands, strict=True):
-        valid = f", valid_shape={list(extents(kind, shape))}" if partial else ""
-        lines.append(f"    t{name} = pl.load({name}, [0, 0], {list(extents(kind, box))}{valid})")
-    call = case.call.format(*(f"t{name}" for name in names))
-    return "\n".join([*lines, f"    out = pl.store({call}, [0, 0], out)", "    return out", ""])
+def source_of(case: Case, dtype: str, sizes: Sizes) -> str:
+    """A kernel of the case."""
+    params, lines, names = [], [], []
+    for position, kind in enumerate(case.operands):
+        names.append(f"t{position}")
+        valid, box = list(sizes.valid(kind)), list(sizes.box(kind))
+        params.append(f"x{position}: pl.Tensor[{valid}, pl.{KINDS[kind].dtype or dtype}]")
+        inside = "" if valid == box else f", valid_shape={valid}"
+        lines.append(f"    t{position} = pl.load(x{position}, [0, 0], {box}{inside})")
+    params.append(f"out: pl.Out[pl.Tensor[{list(out_shape(case, sizes))}, pl.{case.result or dtype}]]")
+    words = {f"x{position}": f"x{position}" for position in range(len(names))}
+    words |= {"R": sizes.box_rows, "C": sizes.box_cols, "r": sizes.rows, "c": sizes.cols, "dtype": dtype}
+    *statements, value = case.call.format(*names, **words).split("\n")
+    lines += [f"    {statement}" for statement in statements]
+    if value != "None":
+        lines.append(f"    out = pl.store({value}, [0, 0], out)")
+    head = ["import pypto.language as pl", "", "", "@pl.jit.incore", f"def kernel({', '.join(params)}):"]
+    return "\n".join([*head, *lines, "    return out", ""])
+
+
+def out_shape(case: Case, sizes: Sizes) -> Shape:
+    """The shape of what a kernel of the case writes."""
+    return sizes.box(case.out) if case.whole_box else sizes.valid(case.out)
 
 
 def kernel_of(text: str, path: Path) -> Any:
@@ -107,33 +119,30 @@ def launch(kernel: Any, *args: torch.Tensor) -> None:
 
 
 def check(case: Case, dtype: str, shape: Shape, partial: bool, directory: Path) -> None:
-    """Compares the device with the reference."""
-    seeds = range(len(case.operands))
-    operands = [
-        operand(case, dtype, extents(kind, shape), seed) for kind, seed in zip(case.operands, seeds, strict=True)
-    ]
-    text = source_of(case, dtype, shape, partial)
+    """Compares the device with the reference. Partly valid operands sit in a box that is larger by rows and columns."""
+    sizes = Sizes(*shape, shape[0] + 2, shape[1] + 5) if partial else Sizes(*shape, *shape)
+    operands = [operand(case, position, dtype, sizes) for position in range(len(case.operands))]
+    text = source_of(case, dtype, sizes)
     kernel = kernel_of(text, directory / f"kernel_{abs(hash((text, str(directory))))}.py")
     result = case.result or dtype
-    out = to_torch(np.zeros(extents(case.out, shape), NUMPY[result]), result)
-    launch(kernel, *(to_torch(array, dtype) for array in operands), out)
-    exact = np.float64 if dtype in ("FP32", "FP16", "BF16") else np.int64
+    out = to_torch(np.zeros(out_shape(case, sizes), NUMPY[result]), result)
+    launch(kernel, *(to_torch(array, own) for array, own in operands), out)
     with np.errstate(all="ignore"):
-        expected = rounded(case.reference(*(array.astype(exact) for array in operands)), getattr(pl, result))
+        exact = [array.astype(np.float64 if own in FLOATS else np.int64) for array, own in operands]
+        expected = rounded(case.expected(sizes, exact), getattr(pl, result))
     compare(from_torch(out), expected, result, case.ulp, text)
 
 
 def compare(have: np.ndarray, want: np.ndarray, dtype: str, ulp: int, text: str) -> None:
-    """Equal bit by bit (zeros of both signs, and every NaN, are one), or within `ulp` units of the last place.
+    """Equal bit by bit (zeros of both signs, and every NaN, are one), or FP32 within `ulp` units of the last place.
 
-    A function within 2 ULP in FP32 is within 1 after rounding to 16 bits: the error can only move it to a neighbour.
+    Functions of 16-bit floats are rounded once, which makes them exact here.
     """
-    if ulp and dtype != "FP32":
-        ulp = 1
+    assert have.shape == want.shape, f"{have.shape}, not {want.shape}\n{text}"
     distance = ulps(have, want, dtype)
-    worst = int(np.argmax(distance)) if distance.size else 0
-    if distance.size and distance.reshape(-1)[worst] > ulp:
-        place = np.unravel_index(worst, have.shape)
+    ulp = ulp if dtype == "FP32" else 0
+    if distance.size and distance.max() > ulp:
+        place = np.unravel_index(int(np.argmax(distance)), have.shape)
         raise AssertionError(
             f"{int((distance > ulp).sum())} of {have.size} differ; at {place} {have[place]!r}, not {want[place]!r}\n"
             f"{text}"

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 from checking import empty, run
-from interp.numbers import NUMPY, rounded, saturated, to_int
+from interp.numbers import NUMPY, rounded
+from operations.cases_movement import converted
 from operations.harness import compare, from_torch, kernel_of, launch, to_torch
 
 import pypto.language as pl
@@ -60,21 +61,6 @@ def interesting(dtype: str) -> np.ndarray:
     return rounded(np.array([*edges, *(-edge for edge in edges), *spread, np.inf, -np.inf, np.nan, -0.0]), kind)
 
 
-def reference(values: np.ndarray, have: str, want: str, mode: str) -> np.ndarray:
-    """Hop by hop along the chain, every hop in the mode."""
-    steps = chain(getattr(pl, have), getattr(pl, want))
-    assert steps is not None
-    current = getattr(pl, have)
-    for step in steps:
-        with np.errstate(all="ignore"):
-            if current.is_float and step.is_integer:
-                values = saturated(to_int(values, mode), step)
-            else:
-                values = rounded(values, step)
-        current = step
-    return values
-
-
 PAIRS = [(have, want) for have in DTYPES for want in DTYPES if have != want]
 
 
@@ -83,14 +69,14 @@ def test_every_reachable_pair_converts_hop_by_hop_in_every_mode(have: str, want:
     values = interesting(have)
     for mode in MODES if getattr(pl, have).is_float else ("round",):
         result = convert(values, have, want, mode, tmp_path)
-        compare(result, reference(values, have, want, mode), want, 0, f"{have} to {want}, {mode}")
+        compare(result, converted(values, have, want, mode), want, 0, f"{have} to {want}, {mode}")
 
 
 @pytest.mark.parametrize("want", ["INT8", "UINT8", "INT16", "INT32", "INT64"])
 def test_floats_beyond_an_integer_type_give_its_nearest_limit_and_nan_gives_0(want: str, tmp_path) -> None:
     values = np.array([-1e9, -70000, -300, 300, 70000, 1e9, np.inf, -np.inf, np.nan], np.float32)
     result = convert(values, "FP32", want, "rint", tmp_path)
-    compare(result, reference(values, "FP32", want, "rint"), want, 0, want)
+    compare(result, converted(values, "FP32", want, "rint"), want, 0, want)
 
 
 @pytest.mark.parametrize("dtype", ["FP16", "BF16"])

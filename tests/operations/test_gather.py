@@ -187,6 +187,27 @@ def test_scatter_update_replaces_whole_rows() -> None:
 
 
 @pl.jit
+def rows_in_every_spelling(x: pl.Tensor, idx: pl.Tensor, src: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        value = pl.mul(x, 1.0)
+        out[0:8, :] = pl.scatter_update(value, idx, src)
+        out[8:16, :] = pl.scatter_update(value, idx, src, dim=-2)
+        out[16:24, :] = pl.scatter_update(value, idx, src=src)
+        out[24:32, :] = pl.scatter_update(value, src=src, index=idx)
+        out[32:40, :] = pl.scatter_update(value, -2, idx, src=src)
+    return out
+
+
+def test_scatter_update_takes_its_axis_first_last_or_not_at_all() -> None:
+    x, src = f32(8, 6), f32(4, 6, seed=1)
+    idx = np.array([[6, 1], [3, 5]], np.int32)
+    *_, out = run(rows_in_every_spelling, x, idx, src, empty(40, 6))
+    expected = x.copy()
+    expected[idx.reshape(-1)] = src
+    np.testing.assert_array_equal(out.reshape(5, 8, 6), np.broadcast_to(expected, (5, 8, 6)))
+
+
+@pl.jit
 def paged(
     pool: pl.Tensor[[24, 16], pl.FP16],
     table: pl.Tensor[[1, 6], pl.INT32],

@@ -112,16 +112,18 @@ class Calls:
         builder, params = self.builder, form.accepted
         values: list[Any] = [REQUIRED] * len(params)
         nodes: list[ast.expr | None] = [None] * len(params)
-        positional = sum(1 for param in params if not param.keyword_only)
-        if len(node.args) > positional:
+        # Where the public signature is `*args`, positional arguments are those that no keyword gives.
+        named = {keyword.arg for keyword in node.keywords} if form.op.accepts else set()
+        places = [at for at, param in enumerate(params) if not param.keyword_only and param.name not in named]
+        if len(node.args) > len(places):
             builder.fail(
                 "type",
-                f"{form.spelling}({form.text}) takes {positional} positional arguments, {len(node.args)} were given",
+                f"{form.spelling}({form.text}) takes {len(places)} positional arguments, {len(node.args)} were given",
                 node,
                 f"give the parameters in this order: {form.text}",
             )
-        for position, argument in enumerate(node.args):
-            values[position], nodes[position] = usable(builder, self.reader.expressions.value(argument)), argument
+        for place, argument in zip(places, node.args, strict=False):
+            values[place], nodes[place] = usable(builder, self.reader.expressions.value(argument)), argument
         for keyword in node.keywords:
             at = next((i for i, param in enumerate(params) if param.name == keyword.arg), None)
             if at is None:

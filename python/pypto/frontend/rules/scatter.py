@@ -120,9 +120,10 @@ def scatter_update(call: BoundCall) -> Value:
     target, (dim, where, source) = call.values[0], call.values[1:4]
     at = 2
     if not is_scalar(dim) and not isinstance(dim, int):  # scatter_update(x, index, src)
-        where, source = dim, where
+        third = 2 if absent(source) else 3
+        where, source = dim, call.values[third]
         call.values[1:4] = [-2, where, source]
-        call.nodes[1:4] = [None, call.nodes[1], call.nodes[2]]
+        call.nodes[1:4] = [None, call.nodes[1], call.nodes[third]]
     if absent(where) or absent(source):
         call.builder.fail(
             "type",
