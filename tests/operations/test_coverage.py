@@ -25,7 +25,7 @@ APART = {
     "read write dim get_element update_element array_create": "scalars and arrays of them",
     "view no_dep dump_tag": "labels of device memory",
     "get_block_idx get_block_num get_subblock_idx aiv_shard aic_gather syncall": "blocks and lanes",
-    "sync_set sync_wait set_ffts cacheinvalid make_context async_prefetch session wait": "nothing to do here",
+    "sync_set sync_wait set_ffts cacheinvalid alloc make_context async_prefetch session wait": "nothing to do here",
     "task_invalid task_dummy available_cluster_count available_aiv_count": "tasks and the chip",
 }
 """Operations that no dtype, size or validity makes different, and why."""

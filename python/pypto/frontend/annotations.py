@@ -11,6 +11,7 @@ from pypto.frontend.namespace import MISSING, Namespace
 from pypto.frontend.source import Source
 from pypto.frontend.values import NONE, TASK_ID, ArrayValue, Value, describe, is_scalar
 from pypto.ir.diagnostics import Diagnostic, error_for
+from pypto.ir.exprs import Const
 from pypto.ir.nodes import Var
 from pypto.language.annotations import (
     ArrayAnnotation,
@@ -67,7 +68,22 @@ class Unreadable(Exception):
     """An annotation is none of the language's."""
 
 
-def evaluate(node: ast.expr, namespace: Namespace) -> Any:
+class _Inside:
+    """Names in the body of a kernel: its own, then those outside. What is no constant may be any extent."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.frame = reader.builder.frame
+        self.captures = self.frame.namespace.captures
+
+    def find(self, name: str) -> Any:
+        """What `name` means, or `MISSING`."""
+        value = self.frame.names.get(name)
+        if value is None:
+            return self.frame.namespace.find(name)
+        return value.value if isinstance(value, Const) else DynVar(name)
+
+
+def evaluate(node: ast.expr, namespace: Namespace | _Inside) -> Any:
     """The Python value of an annotation: names, attributes, subscripts, lists, numbers and arithmetic, nothing else."""
     if isinstance(node, ast.Constant):
         if isinstance(node.value, str):
@@ -110,7 +126,7 @@ def evaluate(node: ast.expr, namespace: Namespace) -> Any:
     raise Unreadable(f"`{ast.unparse(node)}` cannot stand in an annotation")
 
 
-def plain(node: ast.expr, namespace: Namespace) -> Any:
+def plain(node: ast.expr, namespace: Namespace | _Inside) -> Any:
     """As `evaluate`, where a string is a string and no annotation in quotes."""
     return node.value if isinstance(node, ast.Constant) else evaluate(node, namespace)
 
@@ -218,7 +234,7 @@ def check_local(reader: Reader, annotation: ast.expr, value: Value, node: ast.st
     """Compares an annotated assignment with what the value really is."""
     builder = reader.builder
     try:
-        wanted = evaluate(annotation, builder.frame.namespace)
+        wanted = evaluate(annotation, _Inside(reader))
     except (Unreadable, TypeError, ValueError, AttributeError, KeyError) as error:
         builder.fail(
             "type",

@@ -55,7 +55,7 @@ def no_dep(call: BoundCall) -> Value:
 
 
 class _Handle:
-    """What prefetches pass around: a context, an event, a session."""
+    """What hints pass around: a place on chip; of prefetches a context, an event, a session."""
 
 
 _HANDLE = PyValue(_Handle())

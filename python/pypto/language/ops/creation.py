@@ -72,11 +72,10 @@ row(
     pl=_TRI,
     tile=_TRI,
 )
-_ALLOC = "a raw buffer in a memory space"
 row(
     "alloc",
-    "A raw buffer in a memory space.",
-    lacks=_ALLOC,
+    "A fixed place on chip for `pl.MemRef`: a hint, since this device finds places itself.",
+    rule="handle",
     tensor="memory_space, size",
     tile="memory_space, size, *, pinned=False",
 )
