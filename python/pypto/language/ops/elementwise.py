@@ -63,21 +63,25 @@ row(
 
 _unary("neg", "Negation; integers wrap.", "unary")
 _unary("abs", "Absolute value; the smallest integer stays what it is.", "unary")
-_unary("exp", "Exponential of floats.", "unary_float")
-_unary("log", "Natural logarithm of floats: NaN of a negative one.", "unary_float", ", high_precision=False")
+_ACCURACY = "FP32 is within 2 units in the last place, FP16 and BF16 are the exact result rounded once."
+_unary("exp", f"Exponential of floats. {_ACCURACY}", "unary_float")
+_unary(
+    "log", f"Natural logarithm of floats: NaN of a negative one. {_ACCURACY}", "unary_float", ", high_precision=False"
+)
 _unary("sqrt", "Square root of floats, correctly rounded.", "unary_float")
 row(
     "rsqrt",
-    "`1 / sqrt(x)` of floats, always in full precision as the simulator has it; `high_precision` changes nothing.",
+    f"`1 / sqrt(x)` of floats, always in full precision as the simulator has it; `high_precision` changes nothing. "
+    f"{_ACCURACY}",
     rule="unary_float",
     core="rsqrt",
     pl="input, high_precision=False",
     tensor="input, high_precision=False",
     tile="tile, tmp=None",
 )
-_unary("recip", "`1 / x` of floats, in full precision.", "unary_float", ", high_precision=False")
-_unary("sin", "Sine of floats, for arguments of any size.", "unary_float")
-_unary("cos", "Cosine of floats, for arguments of any size.", "unary_float")
+_unary("recip", "`1 / x` of floats, correctly rounded.", "unary_float", ", high_precision=False")
+_unary("sin", f"Sine of floats, for arguments of any size. {_ACCURACY}", "unary_float")
+_unary("cos", f"Cosine of floats, for arguments of any size. {_ACCURACY}", "unary_float")
 row("relu", "`max(x, 0)`.", rule="unary", core="relu", pl="tile", tile="tile")
 row(
     "lrelu",

@@ -11,7 +11,8 @@ row(
     "matmul",
     "Matrix product of equal dtypes, accumulated and returned in FP32 (INT32 for INT8); `out_dtype` does not narrow "
     "the value, a store does. Leading axes of tensors are a batch and broadcast as in numpy. Each element is one sum "
-    "in ascending order, over the valid columns of `lhs` that are valid rows of `rhs`.",
+    "in ascending order, over the valid columns of `lhs` that are valid rows of `rhs`: of `k` products of floats it is "
+    "off by at most `k + 1` roundings of FP32 of the sum of magnitudes, and exact of integers.",
     rule="matmul",
     core="matmul",
     pl=_MATMUL,

@@ -6,16 +6,20 @@ from pypto.language.ops.table import Rows
 
 row = Rows()
 
+_BOUND = (
+    "The {0} of `n` elements is off by at most `n` roundings of FP32 of the {0} of magnitudes, and by the one rounding "
+    "to a 16-bit dtype."
+)
 _ROW_FORMS = {"pl": "input, tmp_tile=None", "tensor": "input", "tile": "tile, tmp_tile"}
 for _name, _doc in (
     ("row_max", "Largest element of each row: `[M, N]` to `[M, 1]`; NaN if any is NaN."),
     (
         "row_sum",
         "Sum of each row: `[M, N]` to `[M, 1]`, 0 where no column is valid. Floats accumulate in FP32, in the order of "
-        "the device's vectors.",
+        f"the device's vectors. {_BOUND.format('sum')}",
     ),
     ("row_min", "Smallest element of each row: `[M, N]` to `[M, 1]`; NaN if any is NaN."),
-    ("row_prod", "Product of each row: `[M, N]` to `[M, 1]`. Floats accumulate in FP32."),
+    ("row_prod", f"Product of each row: `[M, N]` to `[M, 1]`. Floats accumulate in FP32. {_BOUND.format('product')}"),
 ):
     row(_name, _doc, rule="row_reduce", core=_name, **_ROW_FORMS)
 for _name, _doc in (
@@ -28,7 +32,7 @@ for _name, _doc in (
 row(
     "col_sum",
     "Sum of each column: `[M, N]` to `[1, N]`, rows in ascending order. FP16 and BF16 accumulate in FP32 and are "
-    "rounded once, where PyPTO's simulator accumulates in the dtype itself.",
+    f"rounded once, where PyPTO's simulator accumulates in the dtype itself. {_BOUND.format('sum')}",
     rule="col_reduce",
     core="col_sum",
     pl="input, tmp_tile=None",
@@ -38,7 +42,7 @@ row(
 for _name, _doc in (
     ("col_max", "Largest element of each column: `[M, N]` to `[1, N]`; NaN if any is NaN."),
     ("col_min", "Smallest element of each column: `[M, N]` to `[1, N]`; NaN if any is NaN."),
-    ("col_prod", "Product of each column: `[M, N]` to `[1, N]`, rows in ascending order."),
+    ("col_prod", f"Product of each column: `[M, N]` to `[1, N]`, rows in ascending order. {_BOUND.format('product')}"),
 ):
     row(_name, _doc, rule="col_reduce", core=_name, pl="input", tensor="input", tile="tile")
 
