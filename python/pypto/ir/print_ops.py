@@ -22,8 +22,13 @@ Text: TypeAlias = Callable[[Any], str]
 _SCRATCH = frozenset({"tmp", "tmp_tile", "scratch"})
 
 
-def operation_text(stmt: OpStmt, text: Text) -> str:
-    """The call, without the name that its result gets."""
+def operation_text(stmt: OpStmt, text: Text, explicit: bool = False) -> str:
+    """The call, without the name that its result gets.
+
+    An author's `pl.slice` in a kernel loads; explicit text tells views of device memory apart from that.
+    """
+    if explicit and stmt.op == "slice" and isinstance(stmt.out, Var) and stmt.out.is_tensor:
+        return _slice(stmt, text, "pl.tensor.slice")
     printer = _PRINTERS.get(stmt.op)
     return printer(stmt, text) if printer else _generic(stmt, text)
 
@@ -116,7 +121,7 @@ def _store(stmt: OpStmt, text: Text) -> str:
     return f"pl.store({text(tile)}, {text(offsets)}, {text(tensor)}{spread}{atomic})"
 
 
-def _slice(stmt: OpStmt, text: Text) -> str:
+def _slice(stmt: OpStmt, text: Text, spelling: str = "pl.slice") -> str:
     source, offsets, extents = stmt.args
     assert isinstance(extents, tuple)
     shape = stmt.attrs.get("shape", extents)
@@ -127,7 +132,7 @@ def _slice(stmt: OpStmt, text: Text) -> str:
     partial = f", valid_shape={text(valid)}" if tuple(shape) != valid else ""
     dropped = [axis for axis in range(len(extents)) if axis not in stmt.attrs["keep"]]
     drop = f", drop_dims={dropped}" if dropped else ""
-    return f"pl.slice({text(source)}, {text(shape)}, {text(offsets)}{partial}{drop})"
+    return f"{spelling}({text(source)}, {text(shape)}, {text(offsets)}{partial}{drop})"
 
 
 def _create(stmt: OpStmt, text: Text) -> str:
