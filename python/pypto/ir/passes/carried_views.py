@@ -259,7 +259,7 @@ def _renamed(operand: Operand | int, names: dict[object, Expr]) -> Operand:
     if isinstance(operand, ScalarOp):
         args = tuple(_renamed(arg, names) for arg in operand.args)
         return ScalarOp(operand.op, args, operand.dtype)  # type: ignore[arg-type]  # scalars stay scalars
-    return names.get(operand, operand)  # type: ignore[arg-type, return-value]  # extents in a tuple may be ints
+    return names.get(operand, operand)  # type: ignore[arg-type]  # extents in a tuple may be ints
 
 
 def _refusal(name: Var, loc: Loc) -> Diagnostic:
