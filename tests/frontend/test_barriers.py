@@ -118,7 +118,7 @@ def halved(x: pl.Tensor, limits: pl.Tensor, out: pl.Out[pl.Tensor]):
         rounds = 0
         going = True
         while going:
-            peaks[b : b + 1, :] = pl.row_max(t)
+            peaks[b : b + 1, :] = pl.row_max(t, t)
             pl.system.syncall()
             if rounds == 4:
                 break

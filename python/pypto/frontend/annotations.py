@@ -96,7 +96,10 @@ def evaluate(node: ast.expr, namespace: Namespace) -> Any:
     if isinstance(node, ast.List):
         return [evaluate(item, namespace) for item in node.elts]
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        return _OPERATORS[type(node.op)](evaluate(node.left, namespace), evaluate(node.right, namespace))
+        operands = evaluate(node.left, namespace), evaluate(node.right, namespace)
+        if not all(isinstance(operand, (int, float, DynVar)) for operand in operands):
+            raise Unreadable(f"`{ast.unparse(node)}` calculates with something that is no number")
+        return _OPERATORS[type(node.op)](*operands)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -evaluate(node.operand, namespace)
     if isinstance(node, ast.Call):

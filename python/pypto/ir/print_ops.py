@@ -60,7 +60,7 @@ def _generic(stmt: OpStmt, text: Text, form: Form | None = None, names: tuple[st
                 continue
             elif (value := next(given, None)) is not None:
                 values[param.name] = value
-        elif param.name in _SCRATCH and param.required:
+        elif param.name in _SCRATCH and (param.required or _takes_scratch(stmt, param.name)):
             values[param.name] = next(
                 operand for operand, arg in zip(operands, stmt.args, strict=True) if isinstance(arg, Var)
             )
@@ -78,6 +78,18 @@ def _generic(stmt: OpStmt, text: Text, form: Form | None = None, names: tuple[st
             positional = False
             parts.append(f"{param.name}={values[param.name]}")
     return f"{form.spelling}({', '.join(parts)})"
+
+
+def _takes_scratch(stmt: OpStmt, name: str) -> bool:
+    """Whether an operation on a tile must name scratch space, which the same on a tensor does not take."""
+    tile_form, first = BY_NAME[stmt.op].forms.get("tile"), stmt.args[0]
+    return (
+        name == "tmp_tile"
+        and isinstance(first, Var)
+        and _is_tile(first)
+        and tile_form is not None
+        and any(param.name == name and param.required for param in tile_form.accepted)
+    )
 
 
 def _literal(value: Any, text: Text) -> str:
