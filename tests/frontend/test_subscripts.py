@@ -136,7 +136,7 @@ def test_07_a_view_may_reach_past_its_tensor_if_only_what_exists_is_read() -> No
 REFUSED = {
     "t[0:9, :]": ("reaches past", None),
     "t[n:8, :]": (
-        "the slice of a tile along axis 0 starts where only the run time knows",
+        "along axis 0 starts where only the run time knows",
         "pl.slice(t, shape, [i, 0])",
     ),
     "t[:, n : n + 4]": ("lower bounds are constants", "load that part"),

@@ -21,7 +21,7 @@ from pypto.frontend.rules.base import (
     tile_at,
     to_dtype,
 )
-from pypto.frontend.rules.levels import tensor_keyword, scratch
+from pypto.frontend.rules.levels import scratch, tensor_keyword
 from pypto.frontend.values import PyValue, Value, describe, is_scalar
 from pypto.ir.exprs import Const
 from pypto.ir.exprs import cast as cast_scalar
