@@ -11,6 +11,7 @@ from pypto.frontend.namespace import MISSING, Namespace
 from pypto.frontend.source import Source
 from pypto.frontend.values import NONE, TASK_ID, ArrayValue, Value, describe, is_scalar
 from pypto.ir.diagnostics import Diagnostic, error_for
+from pypto.ir.exprs import Const
 from pypto.ir.nodes import Var
 from pypto.language.annotations import (
     ArrayAnnotation,
@@ -29,6 +30,7 @@ from pypto.language.dtypes import DataType
 from pypto.language.enums import TensorLayout
 
 if TYPE_CHECKING:
+    from pypto.frontend.builder import Frame
     from pypto.frontend.reader import Reader
 
 
@@ -67,7 +69,7 @@ class Unreadable(Exception):
     """An annotation is none of the language's."""
 
 
-def evaluate(node: ast.expr, namespace: Namespace) -> Any:
+def evaluate(node: ast.expr, namespace: Namespace | _Inside) -> Any:
     """The Python value of an annotation: names, attributes, subscripts, lists, numbers and arithmetic, nothing else."""
     if isinstance(node, ast.Constant):
         if isinstance(node.value, str):
@@ -113,7 +115,7 @@ def evaluate(node: ast.expr, namespace: Namespace) -> Any:
     raise Unreadable(f"`{ast.unparse(node)}` cannot stand in an annotation")
 
 
-def plain(node: ast.expr, namespace: Namespace) -> Any:
+def plain(node: ast.expr, namespace: Namespace | _Inside) -> Any:
     """As `evaluate`, where a string is a string and no annotation in quotes."""
     return node.value if isinstance(node, ast.Constant) else evaluate(node, namespace)
 
@@ -217,11 +219,29 @@ def _check_view(view: TensorView, shape: tuple[Any, ...]) -> None:
             raise Unreadable(f"valid_shape {part} is not within the extent {extent}")
 
 
+class _Inside:
+    """What names in an annotation inside a kernel mean: numbers that the kernel knows, too.
+
+    An extent that only the run time knows is a dynamic one, which is not compared.
+    """
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+        self.captures = frame.namespace.captures
+
+    def find(self, name: str) -> Any:
+        """As `Namespace.find`."""
+        held = self.frame.names.get(name)
+        if isinstance(held, Const):
+            return held.value
+        return DynVar(name) if is_scalar(held) else self.frame.namespace.find(name)
+
+
 def check_local(reader: Reader, annotation: ast.expr, value: Value, node: ast.stmt) -> None:
     """Compares an annotated assignment with what the value really is."""
     builder = reader.builder
     try:
-        wanted = evaluate(annotation, builder.frame.namespace)
+        wanted = evaluate(annotation, _Inside(builder.frame))
     except (Unreadable, TypeError, ValueError, AttributeError, KeyError) as error:
         builder.fail(
             "type",

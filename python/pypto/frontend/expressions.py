@@ -132,6 +132,8 @@ class Expressions:
             hint = "assign it first, or define it outside the kernel; operations stand in pl"
             if node.id in self.reader.assigned_somewhere:
                 hint = "give it a value before this line, on every path that leads here"
+            if node.id in frame.hidden:
+                hint = "of a loop or a branch with pl.yield_ only what is yielded is visible afterwards: yield it"
             builder.fail("value", f"{node.id!r} has no value here", node, hint)
         return self.of_python(outside, node)
 
@@ -148,6 +150,8 @@ class Expressions:
     def of_python(self, obj: Any, node: ast.AST) -> Value:
         """An outside Python object as a value: numbers become constants, dynamic extents what they are here."""
         obj = python_number(obj)
+        if isinstance(obj, Enum) and isinstance(obj, (int, float)) and not type(obj).__module__.startswith("pypto."):
+            obj = obj.value  # an author's own enumeration of numbers
         if isinstance(obj, (bool, int, float)) and not isinstance(obj, Enum):
             if isinstance(obj, int) and not -MAX_INT <= obj < MAX_INT:
                 self.builder.fail(
