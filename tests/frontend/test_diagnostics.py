@@ -285,6 +285,15 @@ HOSTILE = {
     "endless dependencies": "t = pl.system.task_dummy(deps=[None for i in range(1 << 60)])",
     "elements": "t = pl.array.create(1 << 40, pl.INT32)",
     "string": "x = '" + "a" * 1_200_000 + "'",
+    "pairs of pairs": "x = (1, 1)\n" + "    x = (x, x)\n" * 60,
+    "alternatives": "if n == 0: x = 0\n" + "".join(f"    elif n == {i}: x = {i}\n" for i in range(1, 150)),
+    "conditions": "x = " + " and ".join(["n > 0"] * 300),
+    "attributes": "x = a" + ".shape" * 300,
+    "signs": "x = " + "-" * 400 + "n",
+    "power": "x = 10**10**10",
+    "parts of a string": "x = f'" + "{n}" * 300 + "'",
+    "a function that calls itself twice": "twice(n)",
+    "an object of many items": "x = MANY[0]",
 }
 
 
@@ -293,7 +302,8 @@ def test_hostile_text_is_refused_in_little_memory_with_a_short_report(title: str
     """A syntax tree takes some 300 times its text; nothing may grow with the numbers in it."""
     path = tmp_path / "kernel.py"
     path.write_text(
-        "import pypto.language as pl\n\n@pl.jit\n"
+        "import pypto.language as pl\n\nMANY = [1] * 100_000\n\n"
+        "@pl.jit.inline\ndef twice(n):\n    twice(n)\n    twice(n)\n\n@pl.jit\n"
         f"def kernel(a: pl.Tensor[[4, 8], pl.FP32], n: pl.Scalar[pl.INDEX]):\n    {HOSTILE[title]}\n"
     )
     scope: dict[str, object] = {"__name__": "kernel_file"}

@@ -109,8 +109,8 @@ def test_softmax() -> None:
 def partial(x: pl.Tensor, out: pl.Out[pl.Tensor]):
     t = pl.load(x, [0, 0], [16, 32], valid_shape=[9, 20])
     pl.store(t, [0, 0], out)
-    pl.store(pl.row_sum(t), [16, 0], out)
-    pl.store(pl.row_min(t), [32, 0], out)
+    pl.store(pl.row_sum(t, t), [16, 0], out)
+    pl.store(pl.row_min(t, t), [32, 0], out)
 
 
 def test_only_valid_elements_count() -> None:

@@ -158,3 +158,41 @@ def test_a_direction_on_an_inline_function_is_dropped_with_a_warning() -> None:
     with pytest.warns(DeprecationWarning, match="pl.Out on 'out' of inline function 'fill' means nothing"):
         (out,) = run(kernel, empty(4, 8))
     assert (out == 3).all()
+
+
+@pl.inline
+def squared(x):
+    y = pl.mul(x, x)
+    return y
+
+
+@pl.function
+def increased(x: pl.Tensor[[4, 8], pl.FP32]) -> pl.Tensor[[4, 8], pl.FP32]:
+    y = pl.add(x, 1.0)
+    return y
+
+
+@pl.function
+def passed_on(x: pl.Tensor[[4, 8], pl.FP32]) -> pl.Tensor[[4, 8], pl.FP32]:
+    y = increased(x)
+    return y
+
+
+@pl.function
+def combined(x: pl.Tensor[[4, 8], pl.FP32]) -> pl.Tensor[[4, 8], pl.FP32]:
+    y = pl.mul(passed_on(increased(x)), 2.0)
+    return squared(y)
+
+
+@pl.jit
+def calls_combined(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = combined(x)
+    return out
+
+
+def test_free_functions_that_compute_call_each_other_and_macros() -> None:
+    assert {function.func_type for function in (increased, passed_on, combined)} == {pl.FunctionType.InCore}
+    x = f32(4, 8)
+    want = ((x + 1 + 1) * np.float32(2)) ** 2
+    np.testing.assert_allclose(run(calls_combined, x, empty(4, 8))[1], want, rtol=1e-6)

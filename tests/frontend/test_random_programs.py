@@ -19,7 +19,6 @@ on_tiles = st.one_of(
     st.builds("{} = pl.mul({}, {})".format, tile, tile, st.sampled_from(["0.5", "-1.0", "2.0"])),
     st.builds("{} = pl.add({}, pl.cast({}, pl.FP32))".format, tile, tile, scalar),
 )
-edge = st.sampled_from(["row", "col"])
 extremum = st.sampled_from(["max", "min"])
 part = st.builds("pl.slice({}, [2, 4], [{}, {}])".format, tile, st.integers(0, 2), st.integers(0, 4))
 narrowed = st.builds(
@@ -27,7 +26,8 @@ narrowed = st.builds(
 )
 on_parts = st.one_of(
     st.builds("{} = pl.transpose(pl.reshape({}, [8, 4]), 0, 1)".format, tile, tile),
-    st.builds("{0} = pl.{1}_expand_sub({2}, pl.{1}_{3}({4}))".format, tile, edge, tile, extremum, tile),
+    st.builds("{0} = pl.row_expand_sub({1}, pl.row_{2}({3}, {3}))".format, tile, tile, extremum, tile),
+    st.builds("{0} = pl.col_expand_sub({1}, pl.col_{2}({3}))".format, tile, tile, extremum, tile),
     st.builds("{} = pl.assemble({}, {}, [{}, {}])".format, tile, tile, part, st.integers(0, 2), st.integers(0, 4)),
     st.builds("{} = pl.assemble({}, {}, [{} % 3, 2])".format, tile, tile, part, scalar),
     st.builds("{} = pl.concat(pl.slice({}, [4, 4], [0, 4]), pl.slice({}, [4, 4], [0, 0]))".format, tile, tile, tile),
@@ -85,10 +85,10 @@ class NumpyLanguage(SimpleNamespace):
     def transpose(self, x, a, b):
         return x.swapaxes(a, b).copy()
 
-    def row_max(self, x):
+    def row_max(self, x, scratch):
         return x.max(1, keepdims=True)
 
-    def row_min(self, x):
+    def row_min(self, x, scratch):
         return x.min(1, keepdims=True)
 
     def col_max(self, x):

@@ -46,7 +46,8 @@ def compiled(tmp_path: Path) -> ir.CompiledProgram:
 
 
 def test_metadata_says_what_a_launch_takes(compiled: ir.CompiledProgram) -> None:
-    infos = compiled._get_metadata().params
+    infos = compiled._get_metadata()
+    assert (len(infos), infos[0], list(infos)) == (4, infos.params[0], list(infos.params))
     assert [(info.name, info.direction.name, info.shape, info.dtype) for info in infos] == [
         ("x", "In", (-1, 16), pl.FP16),
         ("out", "Out", (-1, 16), pl.FP16),

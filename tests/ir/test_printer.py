@@ -26,7 +26,7 @@ class Mixed:
             if i // 16 % 2 == 0 and not n > 3:  # noqa: SIM108  (kernels have no conditional expressions)
                 acc = pl.mul(acc, scale)
             else:
-                acc = pl.row_expand_sub(acc, pl.row_max(acc))
+                acc = pl.row_expand_sub(acc, pl.row_max(acc, acc))
             while n < 2:
                 n = n + 1
             pl.store(acc, [i, 0], out)

@@ -49,7 +49,9 @@ def test_floats_take_any_real_number(register: Register, dtype: str) -> None:
         launch(register, dtype, value)
 
 
-@pytest.mark.parametrize(("dtype", "value"), [("FP32", 1e39), ("FP32", -1e300), ("FP16", 70000.0), ("FP32", 2**200)])
+@pytest.mark.parametrize(
+    ("dtype", "value"), [("FP32", 1e39), ("FP32", -1e300), ("FP16", 70000.0), ("FP32", 2**200), ("BF16", 10**400)]
+)
 def test_floats_beyond_their_range_are_refused(register: Register, dtype: str, value: float) -> None:
     with pytest.raises(OverflowError, match=r"'n'"):
         launch(register, dtype, value)

@@ -30,6 +30,7 @@ from pypto.language.dtypes import DataType
 from pypto.language.enums import TensorLayout
 
 if TYPE_CHECKING:
+    from pypto.frontend.builder import Frame
     from pypto.frontend.reader import Reader
 
 
@@ -68,21 +69,6 @@ class Unreadable(Exception):
     """An annotation is none of the language's."""
 
 
-class _Inside:
-    """Names in the body of a kernel: its own, then those outside. What is no constant may be any extent."""
-
-    def __init__(self, reader: Reader) -> None:
-        self.frame = reader.builder.frame
-        self.captures = self.frame.namespace.captures
-
-    def find(self, name: str) -> Any:
-        """What `name` means, or `MISSING`."""
-        value = self.frame.names.get(name)
-        if value is None:
-            return self.frame.namespace.find(name)
-        return value.value if isinstance(value, Const) else DynVar(name)
-
-
 def evaluate(node: ast.expr, namespace: Namespace | _Inside) -> Any:
     """The Python value of an annotation: names, attributes, subscripts, lists, numbers and arithmetic, nothing else."""
     if isinstance(node, ast.Constant):
@@ -112,7 +98,10 @@ def evaluate(node: ast.expr, namespace: Namespace | _Inside) -> Any:
     if isinstance(node, ast.List):
         return [evaluate(item, namespace) for item in node.elts]
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        return _OPERATORS[type(node.op)](evaluate(node.left, namespace), evaluate(node.right, namespace))
+        operands = evaluate(node.left, namespace), evaluate(node.right, namespace)
+        if not all(isinstance(operand, (int, float, DynVar)) for operand in operands):
+            raise Unreadable(f"`{ast.unparse(node)}` calculates with something that is no number")
+        return _OPERATORS[type(node.op)](*operands)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -evaluate(node.operand, namespace)
     if isinstance(node, ast.Call):
@@ -230,11 +219,29 @@ def _check_view(view: TensorView, shape: tuple[Any, ...]) -> None:
             raise Unreadable(f"valid_shape {part} is not within the extent {extent}")
 
 
+class _Inside:
+    """What names in an annotation inside a kernel mean: numbers that the kernel knows, too.
+
+    An extent that only the run time knows is a dynamic one, which is not compared.
+    """
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+        self.captures = frame.namespace.captures
+
+    def find(self, name: str) -> Any:
+        """As `Namespace.find`."""
+        held = self.frame.names.get(name)
+        if isinstance(held, Const):
+            return held.value
+        return DynVar(name) if is_scalar(held) else self.frame.namespace.find(name)
+
+
 def check_local(reader: Reader, annotation: ast.expr, value: Value, node: ast.stmt) -> None:
     """Compares an annotated assignment with what the value really is."""
     builder = reader.builder
     try:
-        wanted = evaluate(annotation, _Inside(reader))
+        wanted = evaluate(annotation, _Inside(builder.frame))
     except (Unreadable, TypeError, ValueError, AttributeError, KeyError) as error:
         builder.fail(
             "type",

@@ -33,6 +33,14 @@ def subscript_tile(expressions: Expressions, owner: Var, node: ast.Subscript) ->
     box = views.read_box(expressions, owner, node)
     if box.is_element:
         return views.read_element(builder, owner, box.offsets, node)
+    moving = next((axis for axis in box.keep if not isinstance(box.offsets[axis], Const)), None)
+    if moving is not None and not owner.tile.tensor_level:
+        builder.fail(
+            "value",
+            f"the slice of a tile along axis {moving} starts where only the run time knows; lower bounds are constants",
+            node,
+            "write pl.slice(t, shape, [i, 0]), or slice the tensor and load that part",
+        )
     shape, valid = _static(expressions, owner, box, node)
     return pieces.part_of(builder, owner, box.offsets, shape, valid, box.keep, node)
 

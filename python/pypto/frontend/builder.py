@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, TypeAlias
@@ -36,7 +36,7 @@ class Frame:
     `conditional` counts the branches and loops around the current statement; `result` is what `return` gave, `returned`
     the statement. `unsure` holds names whose value is missing on some path, with the place that may be skipped;
     `seen` what a name last got anywhere in the function; `lanes` names that have a value in each vector lane;
-    `tasks` where the names of task ids keep them.
+    `tasks` where the names of task ids keep them; `hidden` are names that a loop or branch with yields keeps inside.
     """
 
     source: Source
@@ -53,6 +53,7 @@ class Frame:
     seen: dict[str, Value] = field(default_factory=dict)
     lanes: set[str] = field(default_factory=set)
     tasks: dict[str, TaskVar] = field(default_factory=dict)
+    hidden: set[str] = field(default_factory=set)
 
 
 class Builder:
@@ -115,6 +116,12 @@ class Builder:
         """Makes `name` mean nothing in the current frame."""
         for var in _variables(self.frame.names.pop(name, None)):
             self.users[var] -= 1
+
+    def hide(self, names: Iterable[str]) -> None:
+        """Ends the meaning of names that were introduced where `pl.yield_` says what is visible afterwards."""
+        for name in names:
+            self.unbind(name)
+            self.frame.hidden.add(name)
 
     def restore(self, names: dict[str, Value]) -> None:
         """Makes the names of the current frame mean what they meant in a copy of them."""

@@ -6,7 +6,7 @@ import ast
 import difflib
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from pypto.frontend import boxes, scalars, tasks, views
 from pypto.frontend.builder import Builder, usable
@@ -35,6 +35,8 @@ MAX_DEPTH: Final = 200
 """Nesting of one expression. Beyond this no person wrote it, and recursion would end the process instead."""
 
 MAX_INT: Final = 1 << 63
+MAX_ITEMS: Final = 4096
+"""Values of one tuple, those of tuples in it included."""
 
 _REJECTED: Final[dict[type[ast.expr], tuple[str, str]]] = {
     ast.IfExp: ("a conditional expression", "write an if statement; for numbers pl.min/pl.max may do"),
@@ -60,6 +62,17 @@ _BITS: Final = {
 }
 
 
+def _is_small(items: tuple[Any, ...] | list[Any]) -> bool:
+    """Whether containers in containers hold `MAX_ITEMS` values at most. (`x = (x, x)` doubles them each time.)"""
+    waiting: list[Any] = [items]
+    count = 0
+    while waiting and count <= MAX_ITEMS:
+        inner = waiting.pop()
+        count += len(inner)
+        waiting += [item for item in inner[:MAX_ITEMS] if isinstance(item, (tuple, list))]
+    return count <= MAX_ITEMS
+
+
 class Expressions:
     """Evaluates expressions in the current frame of the builder."""
 
@@ -71,14 +84,17 @@ class Expressions:
     def value(self, node: ast.expr) -> Value:
         """The value of an expression. Mistakes are recorded, then `Refused` is raised."""
         if self._depth >= MAX_DEPTH:
-            self.builder.fail(
-                "syntax", f"this expression nests more than {MAX_DEPTH} levels deep", node, "name parts of it"
-            )
+            self._refuse_depth(node)
         self._depth += 1
         try:
             return _VISITORS.get(type(node), Expressions._reject)(self, node)
         finally:
             self._depth -= 1
+
+    def _refuse_depth(self, node: ast.expr) -> NoReturn:
+        self.builder.fail(
+            "syntax", f"this expression nests more than {MAX_DEPTH} levels deep", node, "name parts of it"
+        )
 
     def scalar(self, node: ast.expr, what: str) -> Expr:
         """The value of an expression that must be a scalar."""
@@ -116,6 +132,8 @@ class Expressions:
             hint = "assign it first, or define it outside the kernel; operations stand in pl"
             if node.id in self.reader.assigned_somewhere:
                 hint = "give it a value before this line, on every path that leads here"
+            if node.id in frame.hidden:
+                hint = "of a loop or a branch with pl.yield_ only what is yielded is visible afterwards: yield it"
             builder.fail("value", f"{node.id!r} has no value here", node, hint)
         return self.of_python(outside, node)
 
@@ -132,6 +150,8 @@ class Expressions:
     def of_python(self, obj: Any, node: ast.AST) -> Value:
         """An outside Python object as a value: numbers become constants, dynamic extents what they are here."""
         obj = python_number(obj)
+        if isinstance(obj, Enum) and isinstance(obj, (int, float)) and not type(obj).__module__.startswith("pypto."):
+            obj = obj.value  # an author's own enumeration of numbers
         if isinstance(obj, (bool, int, float)) and not isinstance(obj, Enum):
             if isinstance(obj, int) and not -MAX_INT <= obj < MAX_INT:
                 self.builder.fail(
@@ -140,7 +160,7 @@ class Expressions:
             return literal(obj)
         if isinstance(obj, DynVar):
             return of_dim(self.builder.symbol_of(obj, node))
-        if isinstance(obj, (tuple, list)) and len(obj) <= 4096:
+        if isinstance(obj, (tuple, list)) and _is_small(obj):
             self.builder.frame.namespace.captures.note_container(obj)
             return tuple(self.of_python(item, node) for item in obj)
         return PyValue(obj)
@@ -248,7 +268,12 @@ class Expressions:
         return self.reader.calls.call(node)
 
     def _tuple(self, node: ast.Tuple | ast.List) -> Value:
-        return tuple(usable(self.builder, self.value(item)) for item in node.elts)
+        items = tuple(usable(self.builder, self.value(item)) for item in node.elts)
+        if not _is_small(items):
+            self.builder.fail(
+                "value", f"this tuple holds more than {MAX_ITEMS} values", node, "keep many values in a tensor"
+            )
+        return items
 
     def _binary(self, node: ast.BinOp) -> Value:
         kind = scalars.BINARY.get(type(node.op))
@@ -267,6 +292,8 @@ class Expressions:
         return scalars.negate(self.builder, op, value, node)
 
     def _boolean(self, node: ast.BoolOp) -> Value:
+        if len(node.values) > MAX_DEPTH:  # `a and b and c` is `(a and b) and c`
+            self._refuse_depth(node)
         values = [usable(self.builder, self.value(item)) for item in node.values]
         return scalars.logical(self.builder, "and" if isinstance(node.op, ast.And) else "or", values, node.values)
 

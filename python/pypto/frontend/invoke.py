@@ -15,7 +15,7 @@ from pypto.frontend.namespace import Namespace
 from pypto.frontend.opaque import computes
 from pypto.frontend.source import Source, read
 from pypto.frontend.values import NONE, TASK_ID, ArrayValue, PyValue, Value, Window, describe, is_scalar
-from pypto.ir.diagnostics import KernelError
+from pypto.ir.diagnostics import KernelError, error_for
 from pypto.ir.exprs import Const, cast, index, of_dim
 from pypto.ir.nodes import CallStmt, Function, Order, Var
 from pypto.ir.types import TensorType, TileType
@@ -96,7 +96,8 @@ def call_function(reader: Reader, obj: Any, node: ast.Call) -> Value:
     decl = obj.attrs["decl"] if isinstance(obj, Function) else obj
     _check_name(reader, decl, node)
     if len(builder.chain) >= MAX_CALL_DEPTH:
-        builder.fail("value", f"{decl.__name__!r} calls itself, directly or through others", node, "write a loop")
+        builder.report("value", f"{decl.__name__!r} calls itself, directly or through others", node, "write a loop")
+        raise error_for(reader.library.diagnostics)  # going on would find it once more for each call on the way here
     fn = decl.fn
     try:
         source = read(fn)

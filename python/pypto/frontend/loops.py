@@ -121,6 +121,8 @@ def _counted(reader: Reader, node: ast.For, call: ast.Call, kind: str) -> None:
     if initial is not None:
         _begin(reader, initial, carried)
 
+    before = set(builder.frame.names)
+
     def body(state: LoopState) -> None:
         state.kind = kind
         builder.bind(target.id, variable)
@@ -133,7 +135,13 @@ def _counted(reader: Reader, node: ast.For, call: ast.Call, kind: str) -> None:
     finals = [builder.frame.names[name] for name in carried]
     _unshadow(reader, inside)
     if carried:
+        _hide(reader, node, before)
         _name_finals(reader, node, finals)
+
+
+def _hide(reader: Reader, node: ast.For, known: set[str]) -> None:
+    """Of a loop that yields only what it yields is visible afterwards."""
+    reader.builder.hide(name for name in assigned_names(node.body, boxes=False) if name not in known)
 
 
 def _check_stage(reader: Reader, call: ast.Call) -> None:
@@ -314,6 +322,7 @@ def _while_carried(reader: Reader, node: ast.For, call: ast.Call) -> None:
         builder.fail("syntax", "a pl.while_ loop starts with its condition", node.body[0], usage)
     head: list[Stmt] = []
     condition: list[Expr] = []
+    known = set(builder.frame.names)
     _shadow(reader, carried)
     _begin(reader, initial, carried)
 
@@ -329,6 +338,7 @@ def _while_carried(reader: Reader, node: ast.For, call: ast.Call) -> None:
     builder.emit(WhileStmt(head, condition[0], block, builder.loc(node)))
     finals = [builder.frame.names[name] for name in carried]
     _unshadow(reader, carried)
+    _hide(reader, node, known)
     _name_finals(reader, node, finals)
 
 

@@ -10,11 +10,15 @@ from weakref import WeakKeyDictionary
 from pypto.frontend.namespace import Captures, Namespace
 from pypto.frontend.source import read
 from pypto.ir.nodes import Function
+from pypto.language.enums import FunctionType
 from pypto.language.jit import JITFunction
 from pypto.language.ops import BY_NAME, FORMS
 from pypto.language.program import FunctionDecl, InlineFunction
 
 _FUNCTIONS: Final = (Function, JITFunction, FunctionDecl, InlineFunction)
+_MAX_DEPTH: Final = 16
+"""Functions in functions that are looked into; whatever calls more deeply is orchestration code."""
+
 _SCOPES: Final = frozenset({"at", "spmd", "cluster", "submit", "spmd_submit", "scope", "manual_scope"})
 
 _EITHER: Final = frozenset(
@@ -25,15 +29,29 @@ _EITHER: Final = frozenset(
 _KNOWN: WeakKeyDictionary[Callable[..., Any], bool] = WeakKeyDictionary()
 
 
-def computes(fn: Callable[..., Any]) -> bool:
-    """Whether a function computes on tiles or tensors outside any scope, so that it is a kernel itself."""
+def computes(fn: Callable[..., Any], depth: int = 0) -> bool:
+    """Whether a function computes on tiles or tensors outside any scope, so that it is a kernel itself.
+
+    It may call macros and free `@pl.function`s that are kernels for the same reason: they are part of it then.
+    """
     found = _KNOWN.get(fn)
     if found is None:
-        found = _KNOWN[fn] = _computes(fn)
+        found = _KNOWN[fn] = _computes(fn, depth)
     return found
 
 
-def _computes(fn: Callable[..., Any]) -> bool:
+def _part(obj: object, depth: int) -> bool | None:
+    """Whether a called function is a part of a kernel that calls it; `None` for what is no function."""
+    if not isinstance(obj, _FUNCTIONS):
+        return None
+    decl = obj.attrs["decl"] if isinstance(obj, Function) else obj
+    opaque = isinstance(decl, FunctionDecl) and decl.type in (FunctionType.Opaque, FunctionType.Inline)
+    if depth >= _MAX_DEPTH or not (opaque or isinstance(decl, InlineFunction)):
+        return False
+    return computes(decl.fn, depth + 1)
+
+
+def _computes(fn: Callable[..., Any], depth: int) -> bool:
     works = False
     namespace = Namespace(fn, Captures())
     for node in ast.walk(read(fn).node):
@@ -42,8 +60,12 @@ def _computes(fn: Callable[..., Any]) -> bool:
         func = node.func
         if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == "self":
             return False
-        if isinstance(func, ast.Name) and isinstance(namespace.peek(func.id), _FUNCTIONS):
-            return False
+        part = _part(namespace.peek(func.id), depth) if isinstance(func, ast.Name) else None
+        if part is not None:
+            if not part:
+                return False
+            works = True
+            continue
         name = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
         if name in _SCOPES:
             return False

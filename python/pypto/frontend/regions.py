@@ -232,6 +232,9 @@ class Regions:
         orelse = self._arm(node.orelse, names, homes, region)
         builder.restore(before)
         self._merge(node, names, then, orelse, homes, region)
+        if region.yielded is not None:
+            kept = {*before, *_yield_targets(node.body), *_yield_targets(node.orelse)}
+            builder.hide(name for name in names if name not in kept)
         return then.block, orelse.block
 
     def _arm(self, body: list[ast.stmt], names: list[str], homes: dict[str, Var | ScalarVar], region: Region) -> _Arm:
@@ -535,6 +538,11 @@ class Regions:
                     continue
                 builder.emit(alias(home, entry, builder.loc(state.node)))
             builder.bind(name, home)
+
+
+def _yield_targets(body: list[ast.stmt]) -> list[str]:
+    """The names that the last statement of an arm gives what it yields."""
+    return assigned_names(body[-1:], boxes=False)
 
 
 def _leaves_early(block: list[Stmt]) -> bool:

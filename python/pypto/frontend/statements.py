@@ -32,6 +32,11 @@ _REJECTED: Final[dict[type[ast.stmt], tuple[str, str]]] = {
 }
 
 
+MAX_BLOCKS: Final = 56
+"""Blocks inside each other, those around calls of spliced functions included. The core takes 64, some of which passes
+add."""
+
+
 class Statements:
     """Reads statements of the current frame into the current block of the builder."""
 
@@ -42,6 +47,9 @@ class Statements:
     def read(self, body: list[ast.stmt]) -> None:
         """Reads statements in order. A refused one is reported, what it assigns becomes unknown, the rest is read."""
         builder = self.builder
+        if len(builder.around) > MAX_BLOCKS and body:
+            message = f"blocks nest more than {MAX_BLOCKS} levels deep, and each `elif` is one"
+            builder.fail("syntax", message, body[0], "look values up in a tensor, or leave the block early")
         for node in body:
             if builder.frame.result is not None:
                 return  # nothing after `return` runs

@@ -5,6 +5,7 @@ Scalars are `ir` expressions, tensors and tiles are `ir.Var`s; the classes here 
 
 from __future__ import annotations
 
+import reprlib
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeGuard
 
@@ -143,6 +144,6 @@ def describe(value: Value) -> str:
             if value.obj is None
             else "a task id"
             if isinstance(value.obj, TaskId)
-            else f"{type(value.obj).__name__} {getattr(value.obj, '__name__', value.obj)!r}"
+            else f"{type(value.obj).__name__} {reprlib.repr(getattr(value.obj, '__name__', value.obj))}"
         )
     return "an unknown value"

@@ -123,9 +123,15 @@ _CLASSES: dict[str, type[KernelError]] = {
 
 
 def error_for(diagnostics: list[Diagnostic]) -> KernelError:
-    """The exception for these mistakes (at least one); its class follows the first in source order."""
+    """The exception for these mistakes (at least one); its class follows the first in source order.
+
+    A mistake in a function that is spliced many times is one mistake.
+    """
+    once: dict[object, Diagnostic] = {}
+    for diagnostic in diagnostics:
+        once.setdefault((diagnostic.message, diagnostic.loc), diagnostic)
     ordered = sorted(
-        dict.fromkeys(diagnostics),
+        once.values(),
         key=lambda diagnostic: (diagnostic.loc.file, diagnostic.loc.line, diagnostic.loc.col),
     )
     return _CLASSES[ordered[0].kind](tuple(ordered))

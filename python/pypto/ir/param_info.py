@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -29,10 +30,19 @@ class ParamInfo:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What a launch needs to know about the parameters, in order."""
+    """What a launch needs to know about the parameters, in order: it is read like a list of them."""
 
     params: tuple[ParamInfo, ...]
     num_return_types: int
+
+    def __iter__(self) -> Iterator[ParamInfo]:
+        return iter(self.params)
+
+    def __len__(self) -> int:
+        return len(self.params)
+
+    def __getitem__(self, position: int) -> ParamInfo:
+        return self.params[position]
 
 
 def metadata_of(meta: dict[str, Any]) -> Metadata:

@@ -35,6 +35,10 @@ def needs_explicit(function: Function, times: Counter[Any]) -> bool:
     copies = scope_copies(function, "")  # an empty name, which no author can write
     if any(isinstance(stmt, ScopeStmt) and not stmt.name for stmt in walk(copies.body)):
         return True
+    scopes = [stmt.body for stmt in walk(function.body) if isinstance(stmt, ScopeStmt)]
+    kernels = [function.body] if function.kind.is_kernel else scopes
+    if any(_is_view(stmt) for body in kernels for stmt in walk(body)):
+        return True  # an author's slice would be a load
     return any(_is_arranged(stmt) for stmt in walk(function.body))
 
 
@@ -46,6 +50,10 @@ def _is_arranged(stmt: Stmt) -> bool:
     if isinstance(stmt, (CallStmt, ScopeStmt)):
         return stmt.order.out is not None or bool(stmt.order.deps)
     return isinstance(stmt, OpStmt) and (stmt.op == "spill" or _is_part(stmt))
+
+
+def _is_view(stmt: Stmt) -> bool:
+    return isinstance(stmt, OpStmt) and stmt.op == "slice" and isinstance(stmt.out, Var) and stmt.out.is_tensor
 
 
 def _is_part(stmt: OpStmt) -> bool:

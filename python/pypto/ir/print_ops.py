@@ -22,8 +22,13 @@ Text: TypeAlias = Callable[[Any], str]
 _SCRATCH = frozenset({"tmp", "tmp_tile", "scratch"})
 
 
-def operation_text(stmt: OpStmt, text: Text) -> str:
-    """The call, without the name that its result gets."""
+def operation_text(stmt: OpStmt, text: Text, explicit: bool = False) -> str:
+    """The call, without the name that its result gets.
+
+    An author's `pl.slice` in a kernel loads; explicit text tells views of device memory apart from that.
+    """
+    if explicit and stmt.op == "slice" and isinstance(stmt.out, Var) and stmt.out.is_tensor:
+        return _slice(stmt, text, "pl.tensor.slice")
     printer = _PRINTERS.get(stmt.op)
     return printer(stmt, text) if printer else _generic(stmt, text)
 
@@ -55,7 +60,7 @@ def _generic(stmt: OpStmt, text: Text, form: Form | None = None, names: tuple[st
                 continue
             elif (value := next(given, None)) is not None:
                 values[param.name] = value
-        elif param.name in _SCRATCH and param.required:
+        elif param.name in _SCRATCH and (param.required or _takes_scratch(stmt, param.name)):
             values[param.name] = next(
                 operand for operand, arg in zip(operands, stmt.args, strict=True) if isinstance(arg, Var)
             )
@@ -73,6 +78,18 @@ def _generic(stmt: OpStmt, text: Text, form: Form | None = None, names: tuple[st
             positional = False
             parts.append(f"{param.name}={values[param.name]}")
     return f"{form.spelling}({', '.join(parts)})"
+
+
+def _takes_scratch(stmt: OpStmt, name: str) -> bool:
+    """Whether an operation on a tile must name scratch space, which the same on a tensor does not take."""
+    tile_form, first = BY_NAME[stmt.op].forms.get("tile"), stmt.args[0]
+    return (
+        name == "tmp_tile"
+        and isinstance(first, Var)
+        and _is_tile(first)
+        and tile_form is not None
+        and any(param.name == name and param.required for param in tile_form.accepted)
+    )
 
 
 def _literal(value: Any, text: Text) -> str:
@@ -116,7 +133,7 @@ def _store(stmt: OpStmt, text: Text) -> str:
     return f"pl.store({text(tile)}, {text(offsets)}, {text(tensor)}{spread}{atomic})"
 
 
-def _slice(stmt: OpStmt, text: Text) -> str:
+def _slice(stmt: OpStmt, text: Text, spelling: str = "pl.slice") -> str:
     source, offsets, extents = stmt.args
     assert isinstance(extents, tuple)
     shape = stmt.attrs.get("shape", extents)
@@ -127,7 +144,7 @@ def _slice(stmt: OpStmt, text: Text) -> str:
     partial = f", valid_shape={text(valid)}" if tuple(shape) != valid else ""
     dropped = [axis for axis in range(len(extents)) if axis not in stmt.attrs["keep"]]
     drop = f", drop_dims={dropped}" if dropped else ""
-    return f"pl.slice({text(source)}, {text(shape)}, {text(offsets)}{partial}{drop})"
+    return f"{spelling}({text(source)}, {text(shape)}, {text(offsets)}{partial}{drop})"
 
 
 def _create(stmt: OpStmt, text: Text) -> str:

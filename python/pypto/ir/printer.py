@@ -246,7 +246,7 @@ class _Printer:
         return f"{self._id(stmt.out)} = {value}"
 
     def _operation(self, stmt: OpStmt) -> str:
-        call = operation_text(stmt, self._operand)
+        call = operation_text(stmt, self._operand, self.explicit)
         if isinstance(stmt.out, ScalarVar):
             source = stmt.args[0]
             given = source.type.dtype if isinstance(source, Var) else stmt.out.dtype

@@ -187,6 +187,8 @@ def _extent(what: str, dim: Any) -> Any:
     extent = index(dim)
     if extent <= 0:
         raise ValueError(f"an extent of pl.{what} is positive, got {extent}")
+    if extent >= 1 << 63:  # its digits may be millions
+        raise ValueError(f"an extent of pl.{what} does not fit into 64 bits")
     return extent
 
 

@@ -44,7 +44,13 @@ pub(super) fn read(object: &Bound<'_, PyAny>, dtype: DType, role: Role<'_>) -> P
 
 fn integer(number: &Bound<'_, PyAny>, dtype: DType, role: Role<'_>) -> PyResult<Value<'static>> {
     match dtype.kind() {
-        DTypeKind::Float => Ok(Value::Float(number.extract()?)),
+        DTypeKind::Float => match number.extract::<f64>() {
+            Ok(value) => Ok(Value::Float(value)),
+            // Beyond what FP64 holds: its digits would fill the screen.
+            Err(_) => {
+                Err(Edge::ScalarRange.error(format!("Argument {role}: this integer is out of range for {dtype}")))
+            }
+        },
         DTypeKind::Bool => Err(mismatch(number, dtype, role, "convert it with bool(...)")),
         DTypeKind::Signed | DTypeKind::Unsigned => match number.extract::<i64>() {
             Ok(value) => Ok(Value::Int(value)),

@@ -41,10 +41,10 @@ def tile_at(call: BoundCall, position: int) -> Var:
         return value
     in_kernel(call)
     node = call.node_of(position)
-    if isinstance(value, Window):
+    if isinstance(value, Window):  # a slice in a kernel is a load
         return views.load_window(call.builder, value, node)
     if isinstance(value, Var):
-        if call.form.namespace == "tile":
+        if _is_of_tiles(call):
             call.builder.fail(
                 "type",
                 f"{call.form.spelling} works on tiles, got {describe(value)}",
@@ -59,6 +59,11 @@ def tile_at(call: BoundCall, position: int) -> Var:
     call.builder.fail(
         "type", f"{call.form.spelling}: {name!r} must be a tile or a tensor, got {describe(value)}", node, hint
     )
+
+
+def _is_of_tiles(call: BoundCall) -> bool:
+    """Whether the tensor level has no such operation: device memory is loaded by the author."""
+    return call.form.namespace == "tile" or ("tensor" not in call.form.op.forms and "tile" in call.form.op.forms)
 
 
 def tile_value(builder: Builder, value: Value, node: ast.AST, what: str) -> Var:

@@ -21,7 +21,7 @@ from pypto.frontend.rules.base import (
 )
 from pypto.frontend.rules.elementwise import promoted
 from pypto.frontend.rules.fill import filled
-from pypto.frontend.rules.transfer import is_atomic, write_tile
+from pypto.frontend.rules.transfer import destination, is_atomic, write_tile
 from pypto.frontend.values import Value, Window, describe
 from pypto.ir.exprs import Const, Dim, Expr, index, of_dim
 from pypto.ir.nodes import OpStmt, Var
@@ -70,7 +70,7 @@ def slice(call: BoundCall) -> Value:
     if constant(call, "clamp"):
         valid = _inside(call, whole, offsets, valid)
     window = windows.subwindow(builder, source, offsets, shape, valid, keep, node)
-    if builder.level == "kernel":
+    if builder.level == "kernel" and not (builder.explicit and call.form.namespace == "tensor"):
         views.check_box(builder, window.base, window.offsets, window.valid, node)
         return window
     return views.view_of(builder, window, node)
@@ -138,7 +138,8 @@ def assemble(call: BoundCall) -> Value:
     source = tile_at(call, 1)
     offsets = integers(call, 2, "offset")
     if isinstance(target, Window) or target.is_tensor:
-        return write_tile(builder, source, target, offsets, call.node, call.form.spelling, atomic=atomic)
+        write_tile(builder, source, target, offsets, call.node, call.form.spelling, atomic=atomic)
+        return destination(builder, target, call.node)
     if atomic:
         builder.fail(
             "type",

@@ -21,7 +21,7 @@ from pypto.frontend.rules.base import (
     tile_at,
     to_dtype,
 )
-from pypto.frontend.rules.levels import tensor_keyword, tile_keyword
+from pypto.frontend.rules.levels import scratch, tensor_keyword
 from pypto.frontend.values import PyValue, Value, describe, is_scalar
 from pypto.ir.exprs import Const
 from pypto.ir.exprs import cast as cast_scalar
@@ -160,7 +160,7 @@ def _integers(call: BoundCall, tile: Var, position: int) -> Var:
 def bitwise(call: BoundCall) -> Value:
     """Bits of two integer values, or of one and a scalar."""
     in_kernel(call)
-    tile_keyword(call, call.values[0], "tmp")
+    scratch(call, call.values[0], "tmp")
     if is_scalar(call.values[1]):
         return bitwise_scalar(call)
     a, b = pair(call, 0, 1)
@@ -172,7 +172,7 @@ def bitwise(call: BoundCall) -> Value:
 def bitwise_scalar(call: BoundCall) -> Value:
     """Bits of an integer value and a scalar."""
     in_kernel(call)
-    tile_keyword(call, call.values[0], "tmp")
+    scratch(call, call.values[0], "tmp")
     tile = _integers(call, tile_at(call, 0), 0)
     core = call.form.op.core[0]
     value = scalars.integer(call.builder, call.values[1], call.node_of(1), f"'rhs' of {call.form.spelling}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pypto.frontend.rules.base import Rule, element_of, in_kernel, pair, result, tile_at
 from pypto.frontend.rules.elementwise import floats, like, numbers, promoted
-from pypto.frontend.rules.levels import tile_keyword
+from pypto.frontend.rules.levels import scratch
 from pypto.frontend.scalars import scalar
 from pypto.frontend.values import Value, Window, describe
 from pypto.ir.exprs import Const
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def _reduced(call: BoundCall, axis: int) -> Value:
     in_kernel(call)
-    tile_keyword(call, call.values[0], "tmp_tile")
+    scratch(call, call.values[0], "tmp_tile")
     source = numbers(call, tile_at(call, 0))
     tile = source.tile
     dtype = INT32 if "_arg" in call.form.op.name else tile.dtype
@@ -63,7 +63,7 @@ def col_expand_binary(call: BoundCall) -> Value:
 
 def _expanded(call: BoundCall, fits: Callable[[TileType, TileType], bool], wanted: str) -> Value:
     in_kernel(call)
-    tile_keyword(call, call.values[0], "tmp")
+    scratch(call, call.values[0], "tmp")
     wide, narrow = promoted(call, *pair(call, 0, 1))
     _require(call, numbers(call, wide).tile, narrow, fits(wide.tile, narrow.tile), wanted)
     name = call.form.op.name

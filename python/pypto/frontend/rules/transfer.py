@@ -81,7 +81,13 @@ def store(call: BoundCall) -> Value:
     atomic = is_atomic(call)
     offsets = integers(call, 1, "offsets")
     box = None if absent(call.given("shapes")) else static_shape(call, 3, "shapes")
-    return write_tile(builder, tile, target, offsets, call.node, call.form.spelling, box, atomic)
+    write_tile(builder, tile, target, offsets, call.node, call.form.spelling, box, atomic)
+    return destination(builder, target, call.node)
+
+
+def destination(builder: Builder, target: Var | Window, node: ast.AST) -> Var:
+    """What a write gives back: its destination, as device memory also where it is a slice."""
+    return views.view_of(builder, target, node) if isinstance(target, Window) else target
 
 
 def is_atomic(call: BoundCall) -> bool:
@@ -106,7 +112,7 @@ def write_tile(
     what: str,
     box: tuple[int, ...] | None = None,
     atomic: bool = False,
-) -> Var:
+) -> None:
     """Stores the valid region of `tile` at `offsets` of `target`, or adds it to what is there.
 
     `box` says how rows spread over leading axes.
@@ -122,7 +128,8 @@ def write_tile(
     _check_dtype(builder, tile, target, node, what)
     spread, extents = _spread(builder, tile, len(shape), box, node, what)
     if extents is None:
-        return _write_planes(builder, tile, target, offsets, spread, node, what, atomic)
+        _write_planes(builder, tile, target, offsets, spread, node, what, atomic)
+        return
     if isinstance(target, Window):
         base = target.base
         all_offsets, whole = list(target.offsets), [1] * len(target.offsets)
@@ -136,7 +143,6 @@ def write_tile(
     views.check_box(builder, base, offsets, extents, node)
     attrs = {"box": spread, "atomic": atomic}
     builder.emit(OpStmt("store", None, (tile, offsets, base, extents), builder.loc(node), attrs))
-    return base
 
 
 def _write_planes(
@@ -148,14 +154,13 @@ def _write_planes(
     node: ast.AST,
     what: str,
     atomic: bool,
-) -> Var:
+) -> None:
     """Stores a prefix of rows that ends within a plane of `box`: plane by plane, as far as rows are valid."""
     height, width = box[-2:]
     rows, cols = region(tile.tile.shape, tile.tile.valid)
     number = ScalarVar(builder.unique("plane"), INDEX)
     count = binary("floordiv", binary("add", of_dim(rows), index(height - 1), INDEX), index(height), INDEX)
     flat = pieces.retyped(builder, tile, replace(tile.tile, shape=tile.tile.physical, valid=(rows, cols)), node)
-    base = target if isinstance(target, Var) else target.base
     with builder.into([]) as body:
         first = binary("mul", number, index(height), INDEX)
         part = pieces.part_of(builder, flat, (first, index(0)), (height, width), (height, width), (0, 1), node)
@@ -171,7 +176,6 @@ def _write_planes(
         )
         write_tile(builder, part, target, moved, node, what, (*(1,) * len(at), height, width), atomic)
     builder.emit(ForStmt(number, index(0), count, index(1), "range", body, builder.loc(node)))
-    return base
 
 
 def _check_dtype(builder: Builder, tile: Var, target: Var | Window, node: ast.AST, what: str) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pypto.ir.diagnostics import Diagnostic, Loc, error_for
+from pypto.ir.diagnostics import Loc
 from pypto.ir.effects import VIEWS, Name, leaves
 from pypto.ir.exprs import Expr, ScalarOp, ScalarVar, Symbol, binary, index, of_dim, to_dim
 from pypto.ir.nodes import (
@@ -33,6 +33,7 @@ from pypto.ir.nodes import (
     WhileStmt,
     walk,
 )
+from pypto.ir.passes.carried_views import CarriedViews
 from pypto.ir.passes.cells import cell_dtype, put, take
 from pypto.ir.passes.cut import Counted, Cutter, Node, Piece, Repeated, is_barrier, with_fixed_views
 from pypto.ir.passes.names import unused
@@ -106,11 +107,12 @@ class _Splitter:
         self.views: dict[Var, OpStmt] = {}
         self.waiting: dict[Name, Var] = {}
         cutter = Cutter()
-        self.tree = cutter.cut(with_fixed_views(function.body))
+        known: set[Name] = {param.var for param in function.params}
+        self.carried = CarriedViews(with_fixed_views(function.body), set(known))
+        self.tree = cutter.cut(self.carried.body)
         self.nested = any(not isinstance(node, Piece) for node in self.tree)
         self.parts = [_Part(piece, survey(piece.body), {}) for piece in cutter.pieces]
         self._remember_views()
-        known: set[Name] = {param.var for param in function.params}
         for part in self.parts:
             for name in part.unit.exposed:
                 if name not in known and name not in part.piece.counters:
@@ -139,10 +141,9 @@ class _Splitter:
         if not any(name in other.unit.assigned and part.piece.follows(other.piece) for other in self.parts):
             return
         if isinstance(name, Var) and name.is_tensor:
-            view = self.views[name]
-            if name.mutable:
-                raise error_for([_carried_view(name, view.loc)])
-            for leaf in leaves((view.args, view.out.type.shape if isinstance(view.out, Var) else ())):
+            view, state = self.views[name], self.carried.state(name)
+            shape = view.out.type.shape if isinstance(view.out, Var) else ()
+            for leaf in leaves((view.args, shape)) if state is None else state.names:
                 self._need(leaf, part)
         part.incoming[name] = None
 
@@ -167,7 +168,7 @@ class _Splitter:
 
     def _fetch(self, name: Name, loc: Loc) -> list[Stmt]:
         if isinstance(name, Var) and name.is_tensor:
-            return [self.views[name]]
+            return self.carried.remade(name, loc) if self.carried.state(name) else [self.views[name]]
         waits = self.waiting[name]
         if not isinstance(name, Var):
             assert isinstance(name, ScalarVar), "extents are parameters"
@@ -251,12 +252,3 @@ class _Launch:
             return value, []
         seen = ScalarVar(value.name, value.dtype)
         return seen, take(self.rows[value], (index(0),), seen, loc)
-
-
-def _carried_view(name: Var, loc: Loc) -> Diagnostic:
-    return Diagnostic(
-        "unsupported",
-        f"{name.name!r} is a view that differs from path to path, and is used after a barrier",
-        loc,
-        "make the view again after the barrier",
-    )
