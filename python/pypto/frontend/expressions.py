@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 MAX_DEPTH: Final = 200
 """Nesting of one expression. Beyond this no person wrote it, and recursion would end the process instead."""
 
-MAX_INT: Final = 1 << 63
+MIN_INT: Final = -(2**63)
+MAX_INT: Final = 2**64 - 1
 
 _REJECTED: Final[dict[type[ast.expr], tuple[str, str]]] = {
     ast.IfExp: ("a conditional expression", "write an if statement; for numbers pl.min/pl.max may do"),
@@ -93,9 +94,9 @@ class Expressions:
         if isinstance(value, (bool, float)):
             return literal(value)
         if isinstance(value, int):
-            if not -MAX_INT <= value < MAX_INT:
+            if not MIN_INT <= value <= MAX_INT:
                 self.builder.fail(
-                    "value", "this integer does not fit into 64 bits", node, "use a value between -2**63 and 2**63 - 1"
+                    "value", "this integer does not fit into 64 bits", node, "use a value between -2**63 and 2**64 - 1"
                 )
             return literal(value)
         return PyValue(value)
@@ -133,9 +134,9 @@ class Expressions:
         """An outside Python object as a value: numbers become constants, dynamic extents what they are here."""
         obj = python_number(obj)
         if isinstance(obj, (bool, int, float)) and not isinstance(obj, Enum):
-            if isinstance(obj, int) and not -MAX_INT <= obj < MAX_INT:
+            if isinstance(obj, int) and not MIN_INT <= obj <= MAX_INT:
                 self.builder.fail(
-                    "value", "this integer does not fit into 64 bits", node, "use a value between -2**63 and 2**63 - 1"
+                    "value", "this integer does not fit into 64 bits", node, "use a value between -2**63 and 2**64 - 1"
                 )
             return literal(obj)
         if isinstance(obj, DynVar):
