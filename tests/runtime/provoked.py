@@ -405,6 +405,8 @@ ELSEWHERE = {
     "zero_size": "worker/tests/memory.rs: Python refuses the size before the arena sees it (bad_size, bad_extent)",
     "addresses_exhausted": "arena/address.rs: 2^63 bytes of addresses cannot be used up in a test of Python",
     "foreign_registration": "worker/tests/life.rs: a handle always goes to its own worker",
+    "cleanup_pending": "test_foreign_device.py: devices of this package are either open or not",
+    "not_a_buffer": "test_foreign_device.py",
     "copy_failed": "worker/tests/failing.rs: copies of the simulated chip do not fail",
     "unsupported_by_device": "device/sim/lower: the frontend refuses what the chip lacks",
     "sanitizer_findings": "test_sanitizers.py: needs a worker with sanitizers",
