@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs what no ordinary test can show: loom over the hand-off, the rings and the line before a worker, ThreadSanitizer
-# over the threads, AddressSanitizer over the memory. Without arguments all three; `tools/sanitize.sh
+# Runs what no ordinary test can show: loom over the hand-off, the rings, the line before a worker and its queue,
+# ThreadSanitizer over the threads, AddressSanitizer over the memory. Without arguments all three; `tools/sanitize.sh
 # loom|thread|address` runs one.
 #
 # Each has a target directory of its own, so that ordinary builds stay as they are. Nothing is skipped: what cannot run
@@ -60,7 +60,7 @@ thread() {
     export TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/tools/tsan.supp ${TSAN_OPTIONS:-}"
     # What a panicking test prints is neither captured nor traced: the library does both under locks of its own.
     export RUST_BACKTRACE=0
-    sanitizer thread --lib -- --no-capture trace:: pool tasks worker::line worker::tests::lives
+    sanitizer thread --lib -- --no-capture trace:: pool tasks worker::line worker::queue worker::tests::lives
     sanitizer thread --test trace -- --no-capture
 }
 

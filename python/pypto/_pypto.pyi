@@ -111,7 +111,8 @@ class DeviceTensor:
     frees it at the end. Parts (`t[2:5]`) and other shapes (`t.view(...)`) are device tensors too: they share the
     memory, cost a launch nothing, and die with the tensor that they view. It is a frozen dataclass:
     `dataclasses.replace(t, shape=...)` views the same memory with another shape. Pointer, shape and dtype decide
-    equality; whether it may be used is a question to the buffer behind it.
+    equality; whether it may be used is a question to the buffer behind it. `copy.copy` and `copy.deepcopy` give the
+    same memory; one with memory behind it cannot be pickled.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
@@ -184,7 +185,7 @@ class DeviceTensor:
         """A copy on the host as a numpy array; later writes reach neither side.
 
         Raises:
-            TypeError: The dtype is bfloat16, which numpy has not; and what `to_host` raises.
+            TypeError: The dtype is bfloat16 or an 8-bit float, which numpy has not; and what `to_host` raises.
         """
 
     def view(self, *shape: int | Sequence[int]) -> DeviceTensor:

@@ -33,6 +33,16 @@ class Failure:
 WORKER_CLOSED = Failure(
     "worker_closed", RuntimeError, "The worker has no open device. Use `with worker:`, or call `init()`."
 )
+HANDLE_CLOSED = Failure(
+    "handle_closed", RuntimeError, "The handle was unregistered, or its worker was closed. Register the program again."
+)
+CLEANUP_PENDING = Failure(
+    "cleanup_pending", RuntimeError, "A foreign device could neither be opened nor closed. Call `close()` until it can."
+)
+NOT_A_BUFFER = Failure("not_a_buffer", TypeError, "`malloc()` of a foreign device returned something without a `base`.")
+BAD_ADDRESS = Failure("bad_address", ValueError, "A device or host address is no positive int.")
+UNKNOWN_ADDRESS = Failure("unknown_address", ValueError, "An address that no live allocation begins at.")
+BAD_SIZE = Failure("bad_size", ValueError, "A number of bytes is no positive int.")
 WORKER_ID = Failure("worker_id", ValueError, "The worker has no such device, or the tensor lies on another one of it.")
 WORKER_ACTIVE = Failure(
     "worker_already_active", ValueError, "A worker with the same binding is active here. Use the outer one."

@@ -49,6 +49,8 @@ pub enum DTypeKind {
     Unsigned,
     /// One byte, 0 or 1.
     Bool,
+    /// Bits without a meaning here: they may be stored.
+    Stored,
 }
 
 dtypes! {
@@ -65,12 +67,18 @@ dtypes! {
     Bool "BOOL" 1 Bool "bool" "Truth value in one byte.";
     F64 "FP64" 8 Float "float64" "IEEE binary64: may be stored, has no arithmetic on the device.";
     U64 "UINT64" 8 Unsigned "uint64" "64-bit unsigned integer: may be stored, has no arithmetic on the device.";
+    C64 "COMPLEX64" 8 Stored "complex64" "Two binary32.";
+    C128 "COMPLEX128" 16 Stored "complex128" "Two binary64.";
+    F8E4M3 "FP8E4M3FN" 1 Stored "float8_e4m3fn" "8-bit float without infinities.";
+    F8E5M2 "FP8E5M2" 1 Stored "float8_e5m2" "8-bit float.";
+    F8E8M0 "FP8E8M0" 1 Stored "float8_e8m0fnu" "A power of two.";
+    F4x2 "FP4X2" 1 Stored "float4_e2m1fn_x2" "Two 4-bit floats.";
 }
 
 impl DType {
     /// Whether a kernel can compute with this type; the others can only be allocated and copied.
     pub const fn is_dispatchable(self) -> bool {
-        !matches!(self, DType::F64 | DType::U64)
+        !matches!(self, DType::F64 | DType::U64) && !matches!(self.kind(), DTypeKind::Stored)
     }
 
     /// Whether elements are floating point numbers.

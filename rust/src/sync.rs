@@ -35,12 +35,30 @@ pub fn park_timeout(timeout: std::time::Duration) {
     }
 }
 
-/// Waits until `condvar` is notified or `timeout` is over. Loom has no time, so there only the former ends the wait.
+/// Waits until `condvar` is notified; `guard` is of `mutex`.
+///
+/// ThreadSanitizer sees neither how the standard library gives the lock back nor how it takes it again, so for that (see
+/// [`global::lock`]) a wait is a wake-up for no reason, which is allowed.
+pub fn wait<'a, T>(condvar: &Condvar, mutex: &'a Mutex<T>, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    if cfg!(tsan) {
+        return wait_timeout(condvar, mutex, guard, std::time::Duration::from_millis(1));
+    }
+    condvar.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Waits until `condvar` is notified or `timeout` is over; `guard` is of `mutex`. Loom has no time, so there only the
+/// former ends the wait. For ThreadSanitizer see [`wait`].
 pub fn wait_timeout<'a, T>(
     condvar: &Condvar,
+    mutex: &'a Mutex<T>,
     guard: MutexGuard<'a, T>,
     timeout: std::time::Duration,
 ) -> MutexGuard<'a, T> {
+    if cfg!(tsan) {
+        drop(guard);
+        std::thread::sleep(timeout.min(std::time::Duration::from_micros(100)));
+        return lock(mutex);
+    }
     let waited = condvar.wait_timeout(guard, timeout);
     waited.unwrap_or_else(std::sync::PoisonError::into_inner).0
 }

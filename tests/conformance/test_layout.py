@@ -70,7 +70,7 @@ def test_what_has_gaps_is_refused_with_its_name_and_the_remedy(
     }  # fmt: skip
     before = worker.counters()["launches"]
     position = PARAMS.index(param)
-    text = rf"Tensor at position {position} \(parameter '{param}'\) is not contiguous.*Call \.contiguous\(\)"
+    text = rf"Tensor at position {position} is not contiguous \(parameter '{param}'\).*Call \.contiguous\(\)"
     with pytest.raises(ValueError, match=text):
         call[style](*arguments(param, REFUSED[kind]()))
     assert worker.counters()["launches"] == before

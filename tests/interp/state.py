@@ -32,7 +32,6 @@ SCALAR = {
     "le": lambda a, b: a <= b,
     "gt": lambda a, b: a > b,
     "ge": lambda a, b: a >= b,
-    "relabel": lambda a: a,
 }
 
 
@@ -62,7 +61,7 @@ class State:
         if expr.op == "block_num":
             return self.blocks
         args = [self.get(arg) for arg in expr.args]
-        if expr.op != "cast":
+        if expr.op not in ("cast", "relabel"):
             result = SCALAR[expr.op](*args)
             return float(np.float32(result)) if expr.dtype.is_float else result
         if expr.dtype.is_bool:

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import gc
 import json
+import pickle
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -332,15 +333,16 @@ CASES: dict[str, Callable[[Scene], object]] = {
     "storage_resized": resized,
     "no_memory": freed_storage,
     "not_on_cpu": lambda s: s.launch(torch.ones(SHAPE, device="meta")),
-    "unsupported_array_dtype": lambda s: s.launch(torch.ones(SHAPE, dtype=torch.complex64)),
+    "unsupported_array_dtype": lambda s: s.launch(torch.ones(SHAPE, dtype=torch.float8_e4m3fnuz)),
     "not_dense": lambda s: s.launch(torch.eye(16).to_sparse()),
     "unreadable_array": lambda s: s.launch(Unreadable()),
     "read_only": read_only,
     "too_many_axes": lambda s: s.launch(torch.ones((1,) * 9)),
+    "tensor_pickled": lambda s: pickle.dumps(s.tensor()),
     "bad_extent": lambda s: s.device.alloc_tensor((0,), torch.float32),
     "bad_shape": lambda s: s.device.alloc_tensor((2.0,), torch.float32),
     "bad_dtype": lambda s: s.device.alloc_tensor((2,), "float32"),
-    "unsupported_dtype": lambda s: s.device.alloc_tensor((2,), torch.complex64),
+    "unsupported_dtype": lambda s: s.device.alloc_tensor((2,), torch.float8_e4m3fnuz),
     "wrong_scalar": lambda s: s.register(core.endless())(*[torch.ones(1, 16)] * 3, "n"),
     "scalar_range": lambda s: s.register(core.endless())(*[torch.ones(1, 16)] * 3, 2**64),
     "dynamic_output": lambda s: s.register(core.add("0", symbols=["M"]))(ones(), ones()),
@@ -403,6 +405,8 @@ ELSEWHERE = {
     "zero_size": "worker/tests/memory.rs: Python refuses the size before the arena sees it (bad_size, bad_extent)",
     "addresses_exhausted": "arena/address.rs: 2^63 bytes of addresses cannot be used up in a test of Python",
     "foreign_registration": "worker/tests/life.rs: a handle always goes to its own worker",
+    "cleanup_pending": "test_foreign_device.py: devices of this package are either open or not",
+    "not_a_buffer": "test_foreign_device.py",
     "copy_failed": "worker/tests/failing.rs: copies of the simulated chip do not fail",
     "unsupported_by_device": "device/sim/lower: the frontend refuses what the chip lacks",
     "sanitizer_findings": "test_sanitizers.py: needs a worker with sanitizers",

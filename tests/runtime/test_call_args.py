@@ -76,8 +76,8 @@ def test_it_refuses_what_a_launch_refuses(worker: ChipWorker, K_add: ir.Compiled
         "shape": ((torch.ones(2, 2), ones(), ones()), TypeError, r"Parameter 'a' expects shape \(128, 128\)"),
         "freed": ((ones(), freed, ones()), ValueError, "At position 1: .*it was freed"),
         "raw": ((ones(), DeviceTensor(4096, SHAPE, torch.float32), ones()), ValueError, "At position 1: raw pointer"),
-        "gaps": ((ones().t(), ones(), ones()), ValueError, r"Tensor at position 0 .* is not contiguous"),
-        "no tensor": ((ones(), ones(), "c"), TypeError, "Argument at position 2 .* must be a torch.Tensor"),
+        "gaps": ((ones().t(), ones(), ones()), ValueError, r"Tensor at position 0 is not contiguous"),
+        "no tensor": ((ones(), ones(), "c"), TypeError, r"Argument at position 2 must be a torch\.Tensor"),
     }
     for args, error, text in cases.values():
         with pytest.raises(error, match=text):

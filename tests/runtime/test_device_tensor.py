@@ -6,13 +6,19 @@ import gc
 import pickle
 import weakref
 
+import core_programs as core
 import pytest
 import torch
 
 from pypto import _pypto
-from pypto.runtime import DeviceTensor
+from pypto.runtime import ChipWorker, DeviceTensor
 
 BASE = 0x1000
+STORED = [
+    torch.float64, torch.uint64, torch.complex64, torch.complex128, torch.float8_e4m3fn, torch.float8_e5m2,
+    torch.float8_e8m0fnu, torch.float4_e2m1fn_x2,
+]  # fmt: skip
+"""Types that no program computes with."""
 
 
 class ForeignBuffer:
@@ -59,7 +65,7 @@ def test_a_dtype_is_torch_s(dtype: object) -> None:
         DeviceTensor(BASE, (4,), dtype)
 
 
-@pytest.mark.parametrize("dtype", [torch.complex64, torch.float8_e5m2, torch.complex128])
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fnuz, torch.qint8])
 def test_a_dtype_that_the_device_does_not_have_is_refused(dtype: torch.dtype) -> None:
     with pytest.raises(ValueError, match=f"Unsupported DeviceTensor dtype {dtype}"):
         DeviceTensor(BASE, (4,), dtype)
@@ -121,15 +127,53 @@ def test_pointer_shape_and_dtype_decide_equality() -> None:
 def test_it_cannot_be_changed_or_extended() -> None:
     tensor = DeviceTensor(BASE, (4,), torch.float32)
     for name in ("data_ptr", "shape", "dtype", "buffer", "nbytes", "other"):
-        with pytest.raises(AttributeError):
+        with pytest.raises(dataclasses.FrozenInstanceError, match=f"cannot assign to field '{name}'"):
             setattr(tensor, name, 1)
+        with pytest.raises(dataclasses.FrozenInstanceError, match=f"cannot delete field '{name}'"):
+            delattr(tensor, name)
 
 
-def test_it_does_not_travel_between_processes() -> None:
-    with pytest.raises(TypeError, match="pickle"):
-        pickle.dumps(DeviceTensor(BASE, (4,), torch.float32))
-    with pytest.raises(TypeError, match="pickle"):
-        copy.deepcopy(DeviceTensor(BASE, (4,), torch.float32))
+def test_a_bare_pointer_travels_between_processes_and_a_tensor_with_memory_does_not(device: _pypto.Worker) -> None:
+    bare = DeviceTensor(BASE, (4, 2), torch.bfloat16)
+    assert pickle.loads(pickle.dumps(bare)) == bare
+    for resident in (
+        device.alloc_tensor((4,), torch.float32),
+        DeviceTensor(BASE, (4,), torch.int8, buffer=ForeignBuffer()),
+    ):
+        with pytest.raises(TypeError, match=r"cannot pickle DeviceTensor\(.*Pickle to_host\(\), a copy"):
+            pickle.dumps(resident)
+
+
+def test_a_copy_views_the_same_memory(device: _pypto.Worker) -> None:
+    tensor = device.alloc_tensor((4,), torch.float32)
+    for duplicate in (copy.copy(tensor), copy.deepcopy([tensor])[0]):
+        assert duplicate.buffer is tensor.buffer
+        assert torch.equal(duplicate.copy_(torch.ones(4)).to_host(), tensor.to_host())
+
+
+@pytest.mark.parametrize("dtype", STORED)
+def test_types_without_arithmetic_are_stored_and_copied(device: _pypto.Worker, dtype: torch.dtype) -> None:
+    host = torch.arange(64, dtype=torch.uint8).view(dtype)
+    tensor = device.alloc_tensor(host.shape, dtype, host)
+    assert tensor.nbytes == 64
+    assert torch.equal(tensor.to_host().view(torch.uint8), host.view(torch.uint8))
+    with pytest.raises(TypeError, match=r"Parameter 'a'.* expects "):
+        device.register(core.add(), owner=None, compiled=None, output_indices=[2], has_return=True)(
+            device.alloc_tensor((16, 16), dtype), *[torch.ones(16, 16)] * 2
+        )
+
+
+def test_numpy_says_which_types_it_has_not(device: _pypto.Worker) -> None:
+    with pytest.raises(TypeError, match="numpy has no float8_e5m2: use to_host"):
+        device.alloc_tensor((4,), torch.float8_e5m2).numpy()
+
+
+def test_conjugated_and_negated_contents_are_resolved_or_refused() -> None:
+    ones = torch.full((4,), 1j)
+    with ChipWorker() as worker, worker.alloc_tensor((4,), torch.complex64, init=ones.conj()) as tensor:
+        assert torch.equal(tensor.to_host(), -ones)
+        with pytest.raises(ValueError, match="resolve_conj"):
+            tensor.copy_(ones.conj())
 
 
 def test_it_is_a_dataclass_to_those_who_ask() -> None:

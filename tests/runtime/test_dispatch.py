@@ -1,6 +1,7 @@
 """Calls of a compiled program that name no worker."""
 
 import logging
+from pathlib import Path
 
 import pytest
 import torch
@@ -60,7 +61,7 @@ def test_the_config_of_a_call_chooses_the_device(K_add: ir.CompiledProgram) -> N
         K_add(a, b, c, config=RunConfig())
         assert (zero.counters()["launches"], one.counters()["launches"]) == (1, 1)
     K_add(a, b, c, config=RunConfig(device_id=2))
-    assert [key[:2] for key in implicit()] == [("a2a3sim", 2)]
+    assert [(binding.platform, binding.device_id) for binding, _ in implicit()] == [("a2a3sim", 2)]
 
 
 def test_a_worker_of_another_device_is_not_used(K_add: ir.CompiledProgram) -> None:
@@ -96,3 +97,27 @@ def test_an_implicit_worker_that_was_closed_is_replaced(K_add: ir.CompiledProgra
     K_add(*tensors())
     (second,) = implicit().values()
     assert second.initialized
+
+
+def test_a_program_that_needs_sdma_runs_on_workers_that_have_it(K_add: ir.CompiledProgram, tmp_path: Path) -> None:
+    ir.compile(K_add.program, tmp_path)
+    settings = tmp_path / "kernel_config.py"
+    settings.write_text(settings.read_text().replace("'runtime':", "'enable_sdma': True, 'runtime':"))
+    needy = ir.CompiledProgram.from_dir(tmp_path)
+    a, b, c = tensors()
+    with ChipWorker() as worker:
+        for call in (
+            worker.run,
+            lambda compiled, *_: worker.register(compiled),
+            lambda compiled, *args: compiled(*args),
+        ):
+            for _ in range(2):
+                with pytest.raises(RuntimeError, match="created without enable_sdma=True"):
+                    call(needy, a, b, c)
+    with ChipWorker(enable_sdma=True) as worker:
+        worker.run(needy, a, b, c)
+        needy(a, b, c)
+        assert worker.counters()["launches"] == 2
+    K_add(a, b, c)
+    needy(a, b, c)
+    assert len(implicit()) == 2

@@ -161,7 +161,7 @@ def test_an_error_belongs_to_its_own_launch(device: _pypto.Worker, line: Line) -
 def test_what_can_be_seen_at_once_is_raised_at_once(device: _pypto.Worker, line: Line) -> None:
     for args, error, text in [
         ((full(1),), TypeError, r"expects 3 .*got 1"),
-        ((full(1), "x", full(0)), TypeError, r"at position 1 \(parameter 'b'\) must be"),
+        ((full(1), "x", full(0)), TypeError, r"at position 1 must be .* \(parameter 'b'\)"),
         ((full(1), full(1).t()[:, ::2], full(0)), ValueError, "not contiguous"),
     ]:
         with pytest.raises(error, match=text):

@@ -19,6 +19,7 @@ INTS = {
     "UINT8": (0, 2**8 - 1),
     "UINT16": (0, 2**16 - 1),
     "UINT32": (0, 2**32 - 1),
+    "UINT64": (0, 2**64 - 1),
 }
 
 
@@ -163,6 +164,6 @@ def test_a_value_that_was_fixed_by_compiling_is_ignored(register: Register) -> N
 
 def test_a_scalar_for_a_tensor_is_refused(register: Register) -> None:
     with pytest.raises(
-        TypeError, match=r"position 1 \(parameter 'b'\) must be a torch\.Tensor or a DeviceTensor.*got int"
+        TypeError, match=r"position 1 must be a torch\.Tensor or a DeviceTensor \(parameter 'b'\).*got int"
     ):
         register(core.add())(torch.zeros(16, 16), 3, torch.zeros(16, 16))

@@ -232,9 +232,9 @@ class _Inside:
     def find(self, name: str) -> Any:
         """As `Namespace.find`."""
         held = self.frame.names.get(name)
-        if isinstance(held, Const):
-            return held.value
-        return DynVar(name) if is_scalar(held) else self.frame.namespace.find(name)
+        if held is None:
+            return self.frame.namespace.find(name)
+        return held.value if isinstance(held, Const) else DynVar(name)
 
 
 def check_local(reader: Reader, annotation: ast.expr, value: Value, node: ast.stmt) -> None:

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 MAX_DEPTH: Final = 200
 """Nesting of one expression. Beyond this no person wrote it, and recursion would end the process instead."""
 
-MAX_INT: Final = 1 << 63
+MIN_INT: Final = -(2**63)
+MAX_INT: Final = 2**64 - 1
 MAX_ITEMS: Final = 4096
 """Values of one tuple, those of tuples in it included."""
 
@@ -109,9 +110,9 @@ class Expressions:
         if isinstance(value, (bool, float)):
             return literal(value)
         if isinstance(value, int):
-            if not -MAX_INT <= value < MAX_INT:
+            if not MIN_INT <= value <= MAX_INT:
                 self.builder.fail(
-                    "value", "this integer does not fit into 64 bits", node, "use a value between -2**63 and 2**63 - 1"
+                    "value", "this integer does not fit into 64 bits", node, "use a value between -2**63 and 2**64 - 1"
                 )
             return literal(value)
         return PyValue(value)
@@ -153,9 +154,9 @@ class Expressions:
         if isinstance(obj, Enum) and isinstance(obj, (int, float)) and not type(obj).__module__.startswith("pypto."):
             obj = obj.value  # an author's own enumeration of numbers
         if isinstance(obj, (bool, int, float)) and not isinstance(obj, Enum):
-            if isinstance(obj, int) and not -MAX_INT <= obj < MAX_INT:
+            if isinstance(obj, int) and not MIN_INT <= obj <= MAX_INT:
                 self.builder.fail(
-                    "value", "this integer does not fit into 64 bits", node, "use a value between -2**63 and 2**63 - 1"
+                    "value", "this integer does not fit into 64 bits", node, "use a value between -2**63 and 2**64 - 1"
                 )
             return literal(obj)
         if isinstance(obj, DynVar):

@@ -9,7 +9,7 @@ from pypto.frontend.builder import Builder
 from pypto.frontend.values import Value, Window, describe, is_scalar
 from pypto.ir.exprs import COMPARISONS, Const, Expr, binary, cast, unary
 from pypto.ir.nodes import Var
-from pypto.language.dtypes import BOOL, FP32, INDEX, DataType
+from pypto.language.dtypes import BOOL, FP32, INDEX, UINT64, DataType
 
 BINARY: Final = {
     ast.Add: ("add", "+"),
@@ -79,6 +79,14 @@ def promote(a: DataType, b: DataType) -> DataType:
     return a if a.is_signed else b
 
 
+def _common(a: Expr, b: Expr) -> DataType:
+    """What two scalars are computed in: as `promote` says, but a constant does not take UINT64 its last bit."""
+    for one, other in ((a, b), (b, a)):
+        if one.dtype is UINT64 and isinstance(other, Const) and other.dtype.is_integer and other.value >= 0:
+            return UINT64
+    return promote(a.dtype, b.dtype)
+
+
 def arithmetic(builder: Builder, op: str, symbol: str, lhs: Value, rhs: Value, node: ast.AST) -> Expr:
     """`lhs op rhs` of two scalars."""
     if not is_scalar(lhs) or not is_scalar(rhs):
@@ -89,7 +97,7 @@ def arithmetic(builder: Builder, op: str, symbol: str, lhs: Value, rhs: Value, n
     b: Expr = rhs
     if a.dtype.is_bool and b.dtype.is_bool:
         builder.fail("type", f"{symbol!r} works on numbers, got two truth values", node, "use `and`, `or`, `not`")
-    dtype = promote(a.dtype, b.dtype)
+    dtype = _common(a, b)
     if op in ("shl", "shr") and not (a.dtype.is_integer and b.dtype.is_integer):
         builder.fail(
             "type",
@@ -115,8 +123,11 @@ def arithmetic(builder: Builder, op: str, symbol: str, lhs: Value, rhs: Value, n
 
 
 def _as(expr: Expr, dtype: DataType) -> Expr:
-    """`expr` in the class of `dtype`: integers of any width live in 64 bits, so only a change of class converts."""
-    if expr.dtype.is_integer and dtype.is_integer:
+    """`expr` in the class of `dtype`: integers of any width live in 64 bits, so only a change of class converts.
+
+    UINT64 is a class of its own: operations on it treat the first bit as a digit.
+    """
+    if expr.dtype.is_integer and dtype.is_integer and dtype is not UINT64:
         return Const(expr.value, dtype) if isinstance(expr, Const) else expr
     return cast(expr, dtype)
 
@@ -139,7 +150,7 @@ def compare(builder: Builder, op: str, lhs: Value, rhs: Value, node: ast.AST) ->
             node,
             "write `a == b`, or combine them with `and`, `or`, `not`",
         )
-    dtype = promote(a.dtype, b.dtype)
+    dtype = _common(a, b)
     return binary(op, _as(a, dtype), _as(b, dtype), BOOL)
 
 
@@ -181,7 +192,7 @@ def extremum(builder: Builder, op: str, lhs: Value, rhs: Value, node: ast.AST) -
             )
     a = scalar(builder, lhs, node, "an operand")
     b = scalar(builder, rhs, node, "an operand")
-    dtype = promote(a.dtype, b.dtype)
+    dtype = _common(a, b)
     return binary(op, _as(a, dtype), _as(b, dtype), dtype)
 
 

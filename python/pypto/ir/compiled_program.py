@@ -40,6 +40,7 @@ class CompiledProgram:
         metadata: Metadata | None = None,
         entries: dict[str, CompiledProgram] | None = None,
         runtime: str = RuntimeKind.TENSORMAP_AND_RINGBUFFER.value,
+        enable_sdma: bool = False,
     ) -> None:
         self._entries = entries
         self._program = program
@@ -49,6 +50,7 @@ class CompiledProgram:
         self._core = core
         self._metadata = metadata
         self._runtime = runtime
+        self._enable_sdma = enable_sdma
 
     @property
     def output_dir(self) -> Path:
@@ -74,6 +76,11 @@ class CompiledProgram:
     def runtime_name(self) -> str:
         """The kind of runtime that it was built for."""
         return self._runtime
+
+    @property
+    def enable_sdma(self) -> bool:
+        """Whether it was built for the DMA engine between chips. Only a loaded directory can say so."""
+        return self._enable_sdma
 
     @cached_property
     def runtime_config(self) -> dict[str, Any]:
@@ -233,12 +240,19 @@ class CompiledProgram:
             return cls(None, directory, backend_type=first.backend_type, platform=first.platform, entries=entries)
         meta = artifacts.read_sidecar(directory)
         core = artifacts.read_program(directory)
-        runtime = kernel_config.read(directory)["runtime"]
+        built = kernel_config.read(directory)
         chosen = meta["platform"] if platform is None else platform
         backend = backend_of(chosen) if backend_type is None else backend_type
         metadata = metadata_of(meta)
         return cls(
-            None, directory, backend_type=backend, platform=chosen, core=core, metadata=metadata, runtime=runtime
+            None,
+            directory,
+            backend_type=backend,
+            platform=chosen,
+            core=core,
+            metadata=metadata,
+            runtime=built["runtime"],
+            enable_sdma=built.get("enable_sdma", False) is True,
         )
 
     def load(self) -> CompiledProgram:

@@ -6,11 +6,12 @@ Building an expression folds constants, so an `Op` always depends on something t
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pypto.language.dtypes import BOOL, FP32, INDEX, DataType
+from pypto.language.dtypes import BOOL, FP32, INDEX, UINT64, DataType
 
 Number: TypeAlias = int | float | bool
 
@@ -80,10 +81,12 @@ def index(value: int) -> Const:
 
 
 def literal(value: Number) -> Const:
-    """The constant that a literal in a kernel means: BOOL, INDEX or FP32."""
+    """The constant that a literal in a kernel means: BOOL, INDEX, UINT64 where INDEX has no such number, or FP32."""
     if isinstance(value, bool):
         return Const(value, BOOL)
-    return Const(value, INDEX) if isinstance(value, int) else Const(value, FP32)
+    if isinstance(value, float):
+        return Const(value, FP32)
+    return Const(value, INDEX if value < 2**63 else UINT64)
 
 
 _ARITHMETIC: dict[str, Callable[[Number, Number], Number]] = {
@@ -154,7 +157,7 @@ def _fold(op: str, a: Number, b: Number) -> Number | None:
 def _fit(value: Number, dtype: DataType) -> Number:
     if dtype.is_bool:
         return bool(value)
-    return float(value) if dtype.is_float else wrap(int(value), 64, True)
+    return float(value) if dtype.is_float else wrap(int(value), 64, dtype is not UINT64)
 
 
 def wrap(value: int, bits: int, signed: bool) -> int:
@@ -169,9 +172,9 @@ def unary(op: str, arg: Expr, dtype: DataType) -> Expr:
         if op == "not":
             return Const(not arg.value, BOOL)
         if op == "neg":
-            return Const(-arg.value, dtype)
+            return Const(_fit(-arg.value, dtype), dtype)
         if op == "bitnot":
-            return Const(~int(arg.value), dtype)
+            return Const(_fit(~int(arg.value), dtype), dtype)
     return ScalarOp(op, (arg,), dtype)
 
 
@@ -183,13 +186,29 @@ def cast(arg: Expr, dtype: DataType) -> Expr:
         if dtype.is_bool:
             return Const(bool(arg.value), dtype)
         if dtype.is_integer and (not isinstance(arg.value, float) or math.isfinite(arg.value)):
-            return Const(wrap(int(arg.value), dtype.bits, dtype.is_signed), dtype)
+            value = _saturated(arg.value, dtype) if isinstance(arg.value, float) else int(arg.value)
+            return Const(wrap(value, dtype.bits, dtype.is_signed), dtype)
         if dtype is FP32:
-            return Const(float(arg.value), dtype)
+            return Const(_binary32(float(arg.value)), dtype)
     if dtype.is_integer and dtype.bits == 64 and arg.dtype.is_integer:
         # Integers live in 64 bits: only the label changes, so extents stay comparable through the cast.
         return ScalarOp("relabel", (arg,), dtype)
     return ScalarOp("cast", (arg,), dtype)
+
+
+def _saturated(value: float, dtype: DataType) -> int:
+    """`value` as the device makes an integer of it, before that is narrowed: 64 bits, toward zero."""
+    low, high = (0, 2**64 - 1) if dtype is UINT64 else (-(2**63), 2**63 - 1)
+    return min(max(int(value), low), high)
+
+
+def _binary32(value: float) -> float:
+    """The nearest number that a scalar of the device can be."""
+    try:
+        rounded: float = struct.unpack("f", struct.pack("f", value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
+    return rounded
 
 
 def of_dim(dim: Dim) -> Expr:

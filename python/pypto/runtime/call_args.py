@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from pypto import _pypto, failures
-from pypto.runtime.chip_memory import ChipMemory
+from pypto import failures
 from pypto.runtime.run_config import RunConfig
 from pypto.runtime.settings import check_aicpu_threads
 from pypto.runtime.task_interface import CallConfig, TaskArgs
+from pypto.runtime.worker import ChipWorker
 
 if TYPE_CHECKING:
     from pypto.ir import CompiledProgram
@@ -31,7 +31,7 @@ def build_orch_args(compiled: CompiledProgram, args: tuple[Any, ...], worker: An
         raise failures.NOT_A_WORKER(
             "build_orch_args() requires worker=: tensors are checked against the worker that runs them"
         )
-    if not isinstance(worker, ChipMemory):
+    if not isinstance(worker, ChipWorker):
         raise failures.NOT_A_WORKER(f"worker must be a ChipWorker, got {type(worker).__name__}")
     names, outputs = compiled.param_names, compiled.output_indices
     inputs = len(names) - len(outputs)
@@ -45,7 +45,7 @@ def build_orch_args(compiled: CompiledProgram, args: tuple[Any, ...], worker: An
     given = iter(args)
     made = set(outputs) if return_style else set()
     coerced = [_output(compiled, index) if index in made else next(given) for index in range(len(names))]
-    scalars = _pypto.check_arguments(worker.register(compiled), tuple(coerced))
+    scalars = worker._check_arguments(compiled, coerced)
     params = compiled.params
     tensors = [arg for param, arg in zip(params, coerced, strict=True) if param.shape is not None]
     return TaskArgs(tensors, scalars), coerced, return_style

@@ -60,7 +60,7 @@ class ChipMemory(TensorMakers, Worker):
         scope = memory_scopes.current(impl)
         if init is None or not hasattr(init, "is_contiguous"):
             return impl.alloc_tensor(shape, dtype, _contiguous_array(init), scope=scope)
-        if init.is_contiguous() and init.device.type == "cpu" and not init.is_neg():
+        if init.is_contiguous() and init.device.type == "cpu" and not (init.is_neg() or init.is_conj()):
             return impl.alloc_tensor(shape, dtype, init, scope=scope)
         # The copy that makes it contiguous comes after the memory: where there is none, there is nothing to copy.
         tensor = impl.alloc_tensor(shape, dtype, scope=scope)

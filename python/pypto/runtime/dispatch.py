@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pypto import failures
 from pypto.runtime import active, programs
+from pypto.runtime.active import Binding
 from pypto.runtime.run_config import RunConfig
 from pypto.runtime.worker import ChipWorker
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("pypto.runtime.dispatch")
 """Says when a device is opened without being asked for."""
 
-_implicit: dict[tuple[str, int, str], ChipWorker] = {}
+_implicit: dict[tuple[Binding, bool], ChipWorker] = {}
+"""By binding, and whether programs may use the DMA engine between chips."""
 _lock = threading.Lock()
 
 
@@ -49,16 +51,18 @@ def worker_for(compiled: CompiledProgram, config: RunConfig | None = None) -> Ch
         raise failures.BAD_CONFIG(f"config must be a RunConfig, got {type(config).__name__}")
     platform, device_id = (compiled.platform, 0) if config is None else (config.platform, config.device_id)
     runtime = programs.runtime_name(compiled)
-    found = ChipWorker.current(level=2, platform=platform, device_id=device_id, runtime=runtime)
-    return found if found is not None else _implicit_worker(platform, device_id, runtime, config)
+    sdma = programs.needs_sdma(compiled)
+    found = ChipWorker.current(level=2, platform=platform, device_id=device_id, runtime=runtime, require_sdma=sdma)
+    return found if found is not None else _implicit_worker(Binding(2, platform, device_id, runtime), sdma, config)
 
 
-def _implicit_worker(platform: str, device_id: int, runtime: str, config: RunConfig | None) -> ChipWorker:
-    key = (platform, device_id, runtime)
+def _implicit_worker(binding: Binding, sdma: bool, config: RunConfig | None) -> ChipWorker:
+    key = (binding, sdma)
     with _lock:
         worker = _implicit.get(key)
         if worker is None or not worker.initialized:
-            worker = ChipWorker(config or RunConfig(platform=platform, device_id=device_id), runtime=runtime)
+            config = config or RunConfig(platform=binding.platform, device_id=binding.device_id)
+            worker = ChipWorker(config, runtime=binding.runtime, enable_sdma=sdma)
             _implicit[key] = worker
             logger.info(
                 "no ChipWorker for %s is active: opened one that lives until exit. "

@@ -44,6 +44,11 @@ def runtime_name(compiled: CompiledProgram) -> str:
     return getattr(compiled, "runtime_name", "tensormap_and_ringbuffer")
 
 
+def needs_sdma(compiled: CompiledProgram) -> bool:
+    """Whether the program was built to use the DMA engine between chips."""
+    return getattr(compiled, "enable_sdma", False) is True
+
+
 def core_program(compiled: CompiledProgram) -> _pypto.Program:
     """The verified program, made the first time."""
     key = id(compiled)

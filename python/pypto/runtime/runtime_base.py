@@ -68,7 +68,7 @@ class Worker(ABC):
             ValueError: The tensor has no data (a `meta` tensor), or data that is no array (a sparse one).
         """
         try:
-            return tensor.detach().cpu().contiguous().resolve_neg()
+            return tensor.detach().cpu().contiguous().resolve_conj().resolve_neg()
         except (NotImplementedError, RuntimeError) as error:
             raise failures.UNREADABLE_ARRAY(
                 f"init on {tensor.device} with layout {tensor.layout} cannot be copied to the device; "

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pypto import _pypto, environment, failures
 from pypto._pypto import RegistrationHandle
@@ -14,6 +15,7 @@ from pypto.runtime import active, open_workers, programs, sanitizers, settings
 from pypto.runtime.active import Binding
 from pypto.runtime.chip_memory import ChipMemory, default_device_memory
 from pypto.runtime.run_config import RunConfig
+from pypto.runtime.task_interface import CallConfig
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -21,6 +23,12 @@ if TYPE_CHECKING:
     from pypto.ir import CompiledProgram
 
 __all__ = ["RUNTIMES", "ChipWorker", "RegistrationHandle"]
+
+_SimplerWorker: Any = None
+"""A class of devices that is opened instead of those of this package. PyPTO's tests put theirs here: see
+`pypto.runtime.foreign_worker`."""
+_SimplerCallConfig: Any = CallConfig
+"""What such a device gets as `prewarm_config`."""
 
 RUNTIMES = ("tensormap_and_ringbuffer", "host_build_graph")
 """Kinds of runtime that a program can be built for. The simulated chip runs both in the same way."""
@@ -76,6 +84,14 @@ class ChipWorker(ChipMemory):
         RuntimeError: The device cannot be opened here; the text says what is missing.
         MemoryError: The machine refuses the address space.
     """
+
+    def __new__(cls, *_args: Any, **_settings: Any) -> Self:
+        """Makes a worker for a foreign device where there is one."""
+        if _SimplerWorker is not None:
+            from pypto.runtime import foreign_worker
+
+            cls = cast("type[Self]", foreign_worker.class_for(cls))
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -286,13 +302,17 @@ class ChipWorker(ChipMemory):
             known = _Launcher(
                 weakref.ref(compiled, lambda _: launchers.pop(key, None)),
                 programs.register(impl, compiled, None, None),
-                compiled.platform == self.platform and programs.runtime_name(compiled) == self.runtime,
+                compiled.platform == self.platform
+                and programs.runtime_name(compiled) == self.runtime
+                and (self._enable_sdma or not programs.needs_sdma(compiled)),
             )
             launchers[key] = known
         return known
 
     def _check_binding(self, program: Any) -> CompiledProgram:
-        compiled = programs.check_compiled(program)
+        return self._check_compiled_binding(programs.check_compiled(program))
+
+    def _check_compiled_binding(self, compiled: CompiledProgram) -> CompiledProgram:
         if compiled.platform != self.platform:
             raise failures.PLATFORM_MISMATCH(
                 f"the program was compiled for platform {compiled.platform!r}, this worker has platform "
@@ -304,6 +324,11 @@ class ChipWorker(ChipMemory):
             raise failures.RUNTIME_MISMATCH(
                 f"the program was compiled for runtime {runtime!r}, this worker has runtime {self.runtime!r}. "
                 f"Use ChipWorker(..., runtime={runtime!r})"
+            )
+        if not self._enable_sdma and programs.needs_sdma(compiled):
+            raise failures.NO_SDMA(
+                "the program needs the DMA engine between chips, and this ChipWorker was created without "
+                "enable_sdma=True; make it with ChipWorker(..., enable_sdma=True)"
             )
         return compiled
 
@@ -353,6 +378,11 @@ class ChipWorker(ChipMemory):
         return 0 if self._impl is None else self._impl.counters()["registrations"]
 
     # What the methods above share
+
+    def _check_arguments(self, compiled: CompiledProgram, args: Sequence[Any]) -> list[int]:
+        """Checks one argument for each parameter as a launch would; the scalars as the device takes them."""
+        impl = self._ready("run", 0)
+        return _pypto.check_arguments(programs.register(impl, compiled, None, None), tuple(args))
 
     def __repr__(self) -> str:
         """Binding, and the number by which messages call the opened device."""

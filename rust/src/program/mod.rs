@@ -147,7 +147,8 @@ pub enum FnParam {
     Scalar(u32),
 }
 
-/// The type of a scalar slot. Narrow integers live in 64 bits; [`ScalarOp::Wrap`] narrows where the source says so.
+/// The type of a scalar slot. Narrow integers live in 64 bits, and `ScalarOp::WrapI8` and its like narrow where the source
+/// says so. Integers of 64 bits without sign have operations of their own where the sign matters.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum ScalarType {
     /// 64-bit integer.

@@ -98,6 +98,29 @@ named_enum! {
         BlockIdx "block_idx",
         /// Number of blocks of the task; no arguments.
         BlockNum "block_num",
+        /// `a // b` of integers without sign; a zero divisor yields 0. Narrower unsigned integers need none of these: in 64
+        /// bits they are positive.
+        FloorDivU64 "floordiv_u64",
+        /// `a % b` of integers without sign; a zero divisor yields 0.
+        ModU64 "mod_u64",
+        /// `a >> b` of an integer without sign: zeros come in.
+        ShrU64 "shr_u64",
+        /// The smaller of integers without sign.
+        MinU64 "min_u64",
+        /// The larger of integers without sign.
+        MaxU64 "max_u64",
+        /// `a < b` of integers without sign.
+        LtU64 "lt_u64",
+        /// `a <= b` of integers without sign.
+        LeU64 "le_u64",
+        /// `a > b` of integers without sign.
+        GtU64 "gt_u64",
+        /// `a >= b` of integers without sign.
+        GeU64 "ge_u64",
+        /// Integer without sign to float.
+        U64ToFloat "u64_to_float",
+        /// Float to integer without sign, toward zero, saturating.
+        ToU64 "to_u64",
     }
 }
 

@@ -26,10 +26,10 @@ impl Types {
         let kind = dtype.kind();
         match self {
             Types::Any => true,
-            Types::Number => kind != DTypeKind::Bool,
+            Types::Number => !matches!(kind, DTypeKind::Bool | DTypeKind::Stored),
             Types::Float => kind == DTypeKind::Float,
             Types::Integer => matches!(kind, DTypeKind::Signed | DTypeKind::Unsigned),
-            Types::Bits => kind != DTypeKind::Float,
+            Types::Bits => !matches!(kind, DTypeKind::Float | DTypeKind::Stored),
             Types::Of(list) => list.contains(&dtype),
         }
     }
@@ -246,10 +246,13 @@ impl ScalarOp {
             RoundF16 | RoundBF16 => ScalarRule::Same(1, FLOAT),
             Add | Sub | Mul | FloorDiv | Mod | Min | Max => ScalarRule::Same(2, NUMBER),
             Div => ScalarRule::Same(2, FLOAT),
-            Shl | Shr => ScalarRule::Same(2, INT),
+            Shl | Shr | FloorDivU64 | ModU64 | ShrU64 | MinU64 | MaxU64 => ScalarRule::Same(2, INT),
             And | Or => ScalarRule::Same(2, BOOL),
             Eq | Ne => ScalarRule::Compare(ANY),
             Lt | Le | Gt | Ge => ScalarRule::Compare(NUMBER),
+            LtU64 | LeU64 | GtU64 | GeU64 => ScalarRule::Compare(INT),
+            U64ToFloat => ScalarRule::Convert(INT, ScalarType::Float),
+            ToU64 => ScalarRule::Convert(FLOAT, ScalarType::Int),
             ToFloat => ScalarRule::Convert(&[ScalarType::Int, ScalarType::Bool], ScalarType::Float),
             ToInt => ScalarRule::Convert(&[ScalarType::Float, ScalarType::Bool], ScalarType::Int),
             ToBool => ScalarRule::Convert(NUMBER, ScalarType::Bool),

@@ -91,6 +91,9 @@ edge_errors! {
     RawTensorType "raw_tensor" Type;
     /// A tensor made from a bare address that lies in somebody's live memory. Free the tensor that `alloc_tensor()` returned.
     StaleTensor "stale_tensor" Value;
+    /// A device tensor with memory behind it was pickled. That memory belongs to a worker of this process; pickle
+    /// `to_host()`.
+    TensorPickled "tensor_pickled" Type;
     /// A view is larger than its allocation.
     ViewTooLarge "view_too_large" Value;
     /// A view owns no memory, so it cannot be freed or used as a context manager. Do that with the tensor that it views.

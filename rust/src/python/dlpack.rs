@@ -88,7 +88,7 @@ impl DlDataType {
     /// The element type, where the device knows it.
     pub(super) fn dtype(self) -> Option<DType> {
         if self.lanes != 1 {
-            return None;
+            return ((self.code, self.bits, self.lanes) == (17, 4, 2)).then_some(DType::F4x2);
         }
         Some(match (self.code, self.bits) {
             (0, 8) => DType::I8,
@@ -103,7 +103,12 @@ impl DlDataType {
             (2, 32) => DType::F32,
             (2, 64) => DType::F64,
             (4, 16) => DType::BF16,
+            (5, 64) => DType::C64,
+            (5, 128) => DType::C128,
             (6, 8) => DType::Bool,
+            (10, 8) => DType::F8E4M3,
+            (12, 8) => DType::F8E5M2,
+            (14, 8) => DType::F8E8M0,
             _ => return None,
         })
     }

@@ -5,12 +5,13 @@ use crate::dtype::DType;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-/// The torch object of each element type, in the order of [`DType::ALL`].
+/// The torch object of each element type, in the order of [`DType::ALL`]; `None` where this torch is too old to have it.
 fn table(py: Python<'_>) -> PyResult<&[Py<PyAny>]> {
     static TABLE: PyOnceLock<Vec<Py<PyAny>>> = PyOnceLock::new();
     let table = TABLE.get_or_try_init(py, || {
         let torch = py.import("torch")?;
-        DType::ALL.iter().map(|dtype| Ok(torch.getattr(dtype.torch_name())?.unbind())).collect::<PyResult<Vec<_>>>()
+        let of = |dtype: &DType| Ok(torch.getattr_opt(dtype.torch_name())?.map_or_else(|| py.None(), Bound::unbind));
+        DType::ALL.iter().map(of).collect::<PyResult<Vec<_>>>()
     })?;
     Ok(table)
 }

@@ -5,7 +5,7 @@
 
 use super::codes::Edge;
 use super::dlpack::{BufferTensor, CapsuleTensor, DlTensor, ExchangeApi};
-use crate::dtype::DType;
+use crate::dtype::{DType, DTypeKind};
 use crate::shape::{MAX_RANK, Shape};
 use pyo3::exceptions::{PyAttributeError, PyException};
 use pyo3::intern;
@@ -31,6 +31,24 @@ impl fmt::Display for Role<'_> {
         match self {
             Role::Argument(position, name) => write!(f, "at position {position} (parameter '{name}')"),
             Role::Named(name) => write!(f, "'{name}'"),
+        }
+    }
+}
+
+impl Role<'_> {
+    /// Where the array stands: the beginning of messages that PyPTO's programs look for.
+    fn place(&self) -> String {
+        match self {
+            Role::Argument(position, _) => format!("at position {position}"),
+            Role::Named(_) => self.to_string(),
+        }
+    }
+
+    /// What such a message says besides.
+    fn parameter(&self) -> String {
+        match self {
+            Role::Argument(_, name) => format!(" (parameter '{name}')"),
+            Role::Named(_) => String::new(),
         }
     }
 }
@@ -213,7 +231,10 @@ impl HostArray {
     fn question(&self, object: &Bound<'_, PyAny>, role: Role<'_>) -> PyResult<()> {
         let answers = || -> PyResult<(bool, u64)> {
             let py = object.py();
-            let negated = self.dtype.is_float() && object.call_method0(intern!(py, "is_neg"))?.is_truthy()?;
+            let is = |method| PyResult::Ok(object.call_method0(method)?.is_truthy()?);
+            // A view of a complex tensor may be conjugated, and the parts of such a one negated.
+            let negated = (self.dtype.is_float() && is("is_neg")?)
+                || (self.dtype.kind() == DTypeKind::Stored && (is("is_neg")? || is("is_conj")?));
             let first: u64 = object.call_method0(intern!(py, "storage_offset"))?.extract()?;
             let storage = object.call_method0(intern!(py, "untyped_storage"))?;
             let stored: u64 = storage.call_method0(intern!(py, "nbytes"))?.extract()?;
@@ -272,7 +293,9 @@ fn not_an_array(object: &Bound<'_, PyAny>, role: Role<'_>) -> PyErr {
         Role::Named(_) => "a torch.Tensor",
     };
     Edge::NotAnArray.error(format!(
-        "Argument {role} must be {expected} (a numpy array or another DLPack array works too), got {got}"
+        "Argument {} must be {expected}{} (a numpy array or another DLPack array works too), got {got}",
+        role.place(),
+        role.parameter()
     ))
 }
 
@@ -286,15 +309,18 @@ fn masked(role: Role<'_>) -> PyErr {
 #[cold]
 fn not_contiguous(shape: &Shape, role: Role<'_>) -> PyErr {
     Edge::NotContiguous.error(format!(
-        "Tensor {role} is not contiguous: its shape is {shape}, but its elements are not in row-major order. \
-         Call .contiguous() on it first"
+        "Tensor {} is not contiguous{}: its shape is {shape}, but its elements are not in row-major order. \
+         Call .contiguous() on it first",
+        role.place(),
+        role.parameter()
     ))
 }
 
 #[cold]
 fn negated(role: Role<'_>) -> PyErr {
     Edge::NegatedView.error(format!(
-        "Tensor {role} is a view whose elements are stored with the opposite sign. Call .resolve_neg() on it first"
+        "Tensor {role} is a view whose elements are stored with the opposite sign. Call .resolve_neg() on it first (a complex one: \
+         .resolve_conj() too)"
     ))
 }
 
@@ -317,7 +343,8 @@ fn without_memory(object: &Bound<'_, PyAny>, role: Role<'_>) -> PyErr {
 #[cold]
 fn not_on_cpu(object: &Bound<'_, PyAny>, role: Role<'_>) -> PyErr {
     let device = device_of(object).unwrap_or_else(|| "another device".to_owned());
-    Edge::NotOnCpu.error(format!("Tensor {role} is on {device}, expected CPU. Call .cpu() on it first"))
+    let (place, parameter) = (role.place(), role.parameter());
+    Edge::NotOnCpu.error(format!("Tensor {place} is on {device}{parameter}, expected CPU. Call .cpu() on it first"))
 }
 
 #[cold]

@@ -11,10 +11,11 @@
 use super::shared::detached;
 use super::submit::{Job, Outcome};
 use super::trace;
+use crate::worker;
+use crate::worker::Progress;
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict};
-use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::Duration;
 
@@ -23,62 +24,45 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The queue of one worker.
 pub(super) struct Queue {
-    inner: Mutex<Inner>,
-    /// The launcher has something to do.
-    submitted: Condvar,
-    /// The teller has something to do.
-    launched: Condvar,
-    /// Somebody's launch is over.
-    told: Condvar,
+    core: worker::Queue<Arc<Job>, Outcome>,
+    threads: Mutex<Threads>,
     /// How many launches may be between submission and the end of their callbacks.
-    depth: usize,
+    depth: u64,
 }
 
 #[derive(Default)]
-struct Inner {
-    jobs: VecDeque<Arc<Job>>,
-    over: Vec<(Arc<Job>, Outcome)>,
-    /// Launches since the worker was opened: submitted, and over with their futures told.
-    count: u64,
-    done: u64,
-    ending: bool,
+struct Threads {
     launcher: Option<JoinHandle<()>>,
-    launcher_waits: bool,
-    launcher_ended: bool,
     /// The thread that tells futures, as Python knows it and as it knows itself.
     teller: Option<Py<PyAny>>,
     teller_id: Option<ThreadId>,
-    teller_waits: bool,
-    teller_ended: bool,
 }
 
 impl Queue {
     pub(super) fn new(depth: usize) -> Arc<Self> {
-        let [submitted, launched, told] = [(); 3].map(|()| Condvar::new());
-        Arc::new(Self { inner: Mutex::default(), submitted, launched, told, depth })
+        Arc::new(Self { core: worker::Queue::default(), threads: Mutex::default(), depth: depth as u64 })
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    fn threads(&self) -> MutexGuard<'_, Threads> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the calling thread is the one that tells futures.
+    fn is_teller(&self) -> bool {
+        self.threads().teller_id == Some(thread::current().id())
     }
 
     /// Waits, detached, until `is_so`; Ctrl-C ends the wait.
-    fn wait_until(&self, py: Python<'_>, is_so: impl Fn(&Inner) -> bool) -> PyResult<()> {
-        if is_so(&self.inner()) {
+    fn wait_until(&self, py: Python<'_>, is_so: impl Fn(&Progress) -> bool) -> PyResult<()> {
+        if is_so(&self.core.progress()) {
             return Ok(());
         }
         detached(py, || {
-            loop {
-                {
-                    let inner = self.inner();
-                    if is_so(&inner) {
-                        return Ok(());
-                    }
-                    let _ = self.told.wait_timeout(inner, SIGNAL_INTERVAL);
-                }
+            while !self.core.wait(SIGNAL_INTERVAL, &is_so) {
                 // Outside of the lock: attaching may wait for a thread that wants it.
                 Python::attach(|py| py.check_signals())?;
             }
+            Ok(())
         })
     }
 
@@ -88,9 +72,8 @@ impl Queue {
     /// # Errors
     /// What a signal handler raised.
     pub(super) fn wait_for_room(&self, py: Python<'_>) -> PyResult<()> {
-        let me = thread::current().id();
-        let has_room =
-            |inner: &Inner| inner.count - inner.done < self.depth as u64 || inner.teller_id == Some(me) || inner.ending;
+        let is_teller = self.is_teller();
+        let has_room = |now: &Progress| now.submitted - now.told < self.depth || is_teller || now.ending;
         self.wait_until(py, has_room)
     }
 
@@ -100,8 +83,8 @@ impl Queue {
     /// # Errors
     /// What a signal handler raised.
     pub(super) fn wait_for_all(&self, py: Python<'_>) -> PyResult<()> {
-        let (count, me) = (self.inner().count, thread::current().id());
-        self.wait_until(py, |inner| inner.done >= count || inner.teller_id == Some(me))
+        let (submitted, is_teller) = (self.core.progress().submitted, self.is_teller());
+        self.wait_until(py, |now| now.told >= submitted || is_teller)
     }
 
     /// Appends a launch, `None` where the queue has ended. `make` takes its place in the line of the worker while nobody
@@ -115,33 +98,22 @@ impl Queue {
         make: impl FnOnce() -> Arc<Job>,
     ) -> PyResult<Option<Arc<Job>>> {
         self.start(py)?;
-        let mut inner = self.inner();
-        if inner.ending {
-            return Ok(None);
-        }
-        let job = make();
-        inner.jobs.push_back(job.clone());
-        inner.count += 1;
-        let wake = inner.launcher_waits;
-        drop(inner);
-        // Waking nobody costs a system call too.
-        if wake {
-            self.submitted.notify_one();
-        }
-        Ok(Some(job))
+        let mut made = None;
+        let is_queued = self.core.push(|| made.insert(make()).clone());
+        Ok(made.filter(|_| is_queued))
     }
 
     /// Starts the threads, unless they run.
     fn start(self: &Arc<Self>, py: Python<'_>) -> PyResult<()> {
         {
-            let mut inner = self.inner();
-            if inner.teller.is_some() || inner.ending {
+            let mut threads = self.threads();
+            if threads.teller.is_some() || self.core.progress().ending {
                 return Ok(());
             }
-            if inner.launcher.is_none() {
+            if threads.launcher.is_none() {
                 let queue = self.clone();
-                let launcher = thread::Builder::new().name("pypto-launcher".into()).spawn(move || queue.launch());
-                inner.launcher = Some(launcher?);
+                let serve = move || queue.core.serve(|job| job.launch());
+                threads.launcher = Some(thread::Builder::new().name("pypto-launcher".into()).spawn(serve)?);
             }
         }
         let queue = self.clone();
@@ -152,66 +124,26 @@ impl Queue {
         keywords.set_item("daemon", true)?;
         let teller = py.import("threading")?.call_method("Thread", (), Some(&keywords))?;
         {
-            let mut inner = self.inner();
-            if inner.teller.is_some() {
+            let mut threads = self.threads();
+            if threads.teller.is_some() {
                 return Ok(());
             }
-            inner.teller = Some(teller.clone().unbind());
+            threads.teller = Some(teller.clone().unbind());
         }
-        teller.call_method0("start").map(drop).inspect_err(|_| self.inner().teller = None)
-    }
-
-    /// What the launcher does.
-    fn launch(&self) {
-        loop {
-            let mut inner = self.inner();
-            let job = loop {
-                if let Some(job) = inner.jobs.pop_front() {
-                    break job;
-                }
-                if inner.ending {
-                    inner.launcher_ended = true;
-                    self.launched.notify_one();
-                    return;
-                }
-                inner.launcher_waits = true;
-                inner = self.submitted.wait(inner).unwrap_or_else(PoisonError::into_inner);
-                inner.launcher_waits = false;
-            };
-            drop(inner);
-            let outcome = job.launch();
-            let mut inner = self.inner();
-            inner.over.push((job, outcome));
-            let wake = inner.teller_waits;
-            drop(inner);
-            if wake {
-                self.launched.notify_one();
-            }
-        }
+        teller.call_method0("start").map(drop).inspect_err(|_| self.threads().teller = None)
     }
 
     /// What the teller does.
     fn tell(&self, py: Python<'_>) {
-        self.inner().teller_id = Some(thread::current().id());
+        self.threads().teller_id = Some(thread::current().id());
         loop {
-            let over = detached(py, || {
-                let mut inner = self.inner();
-                while inner.over.is_empty() && !inner.launcher_ended {
-                    inner.teller_waits = true;
-                    inner = self.launched.wait(inner).unwrap_or_else(PoisonError::into_inner);
-                    inner.teller_waits = false;
-                }
-                std::mem::take(&mut inner.over)
-            });
+            let over = detached(py, || self.core.over());
             if over.is_empty() {
-                self.inner().teller_ended = true;
-                self.told.notify_all();
                 return;
             }
             for (job, outcome) in over {
                 job.tell(py, outcome);
-                self.inner().done += 1;
-                self.told.notify_all();
+                self.core.told();
             }
             trace::flush_mirror(py);
         }
@@ -219,9 +151,7 @@ impl Queue {
 
     /// Lets the threads end when everything that was submitted is over. Later launches are refused.
     pub(super) fn end(&self) {
-        self.inner().ending = true;
-        self.submitted.notify_one();
-        self.told.notify_all();
+        self.core.end();
     }
 
     /// Ends the threads and waits for them, except for the thread that calls.
@@ -230,17 +160,14 @@ impl Queue {
     /// What a signal handler raised while waiting.
     pub(super) fn end_and_wait(&self, py: Python<'_>) -> PyResult<()> {
         self.end();
-        let launcher = self.inner().launcher.take();
+        let launcher = self.threads().launcher.take();
         if let Some(launcher) = launcher {
             // A panic of it is not ours to raise: each launch catches its own.
             let _ = detached(py, || launcher.join());
         }
-        let me = thread::current().id();
-        self.wait_until(py, |inner| inner.teller.is_none() || inner.teller_ended || inner.teller_id == Some(me))?;
-        let teller = {
-            let inner = self.inner();
-            inner.teller.as_ref().filter(|_| inner.teller_id != Some(me)).map(|teller| teller.clone_ref(py))
-        };
-        teller.map_or(Ok(()), |teller| teller.call_method0(py, "join").map(drop))
+        let teller = self.threads().teller.as_ref().map(|teller| teller.clone_ref(py));
+        let Some(teller) = teller.filter(|_| !self.is_teller()) else { return Ok(()) };
+        self.wait_until(py, |now| now.ended)?;
+        teller.call_method0(py, "join").map(drop)
     }
 }

@@ -51,11 +51,12 @@ fn integer(number: &Bound<'_, PyAny>, dtype: DType, role: Role<'_>) -> PyResult<
                 Err(Edge::ScalarRange.error(format!("Argument {role}: this integer is out of range for {dtype}")))
             }
         },
-        DTypeKind::Bool => Err(mismatch(number, dtype, role, "convert it with bool(...)")),
-        DTypeKind::Signed | DTypeKind::Unsigned => match number.extract::<i64>() {
-            Ok(value) => Ok(Value::Int(value)),
-            Err(_) => Err(Edge::ScalarRange.error(format!(
-                "Argument {role}: {number} is out of range for {dtype}: scalars are computed as signed 64-bit integers"
+        DTypeKind::Bool | DTypeKind::Stored => Err(mismatch(number, dtype, role, "convert it with bool(...)")),
+        DTypeKind::Signed | DTypeKind::Unsigned => match (number.extract::<i64>(), number.extract::<u64>()) {
+            (Ok(value), _) => Ok(Value::Int(value)),
+            (_, Ok(value)) => Ok(Value::Large(value)),
+            _ => Err(Edge::ScalarRange.error(format!(
+                "Argument {role}: {number} is out of range for {dtype}: no scalar has more than 64 bits"
             ))),
         },
     }
@@ -118,6 +119,8 @@ fn ctypes_value(object: &Bound<'_, PyAny>, code: &str, dtype: DType, role: Role<
         DType::U32 => "I",
         DType::U64 => "LQ",
         DType::Bool => "?",
+        // No parameter has another type.
+        _ => "",
     };
     if !expected.contains(code) {
         return Err(mismatch(object, dtype, role, "use the ctypes class of the declared type"));
@@ -127,7 +130,7 @@ fn ctypes_value(object: &Bound<'_, PyAny>, code: &str, dtype: DType, role: Role<
         DTypeKind::Bool => Ok(Value::Bool(value.extract()?)),
         DTypeKind::Float if code == "H" => Ok(Value::Float(half_of(value.extract()?, dtype))),
         DTypeKind::Float => Ok(Value::Float(value.extract()?)),
-        DTypeKind::Signed | DTypeKind::Unsigned => integer(&value, dtype, role),
+        DTypeKind::Signed | DTypeKind::Unsigned | DTypeKind::Stored => integer(&value, dtype, role),
     }
 }
 

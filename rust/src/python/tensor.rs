@@ -208,9 +208,11 @@ impl DeviceTensor {
     }
 
     fn numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        if self.dtype == DType::BF16 {
-            return Err(Edge::UnsupportedArrayDtype
-                .error("numpy has no bfloat16: use to_host(), or to_host().float().numpy() for float32"));
+        if matches!(self.dtype, DType::BF16 | DType::F8E4M3 | DType::F8E5M2 | DType::F8E8M0 | DType::F4x2) {
+            return Err(Edge::UnsupportedArrayDtype.error(format!(
+                "numpy has no {}: use to_host(), or to_host().float().numpy() for float32",
+                self.dtype.torch_name()
+            )));
         }
         self.to_host(py)?.call_method0(pyo3::intern!(py, "numpy"))
     }
@@ -291,6 +293,37 @@ impl DeviceTensor {
         format!("DeviceTensor(data_ptr={addr:#x}, shape={shape}, dtype=torch.{}{place})", dtype.torch_name())
     }
 
+    /// The error of a frozen dataclass, which is an `AttributeError`.
+    fn __setattr__(&self, name: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>) -> PyResult<()> {
+        Err(frozen(name, "assign to"))
+    }
+
+    fn __delattr__(&self, name: &Bound<'_, PyAny>) -> PyResult<()> {
+        Err(frozen(name, "delete"))
+    }
+
+    /// A copy of the view, not of the memory: `to_host()` copies that.
+    fn __copy__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __deepcopy__<'py>(slf: Bound<'py, Self>, _memo: &Bound<'py, PyAny>) -> Bound<'py, Self> {
+        slf
+    }
+
+    /// Only a bare pointer means something elsewhere.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let (py, this) = (slf.py(), slf.get());
+        if this.resident.is_some() || this.object.get(py).is_some() {
+            return Err(Edge::TensorPickled.error(format!(
+                "cannot pickle {}: its memory belongs to a worker of this process. Pickle to_host(), a copy",
+                this.__repr__()
+            )));
+        }
+        let fields = (this.addr, this.shape(py)?, this.dtype(py)?);
+        Ok((slf.as_any().get_type().into_any(), fields.into_pyobject(py)?))
+    }
+
     fn __eq__(&self, other: &Self) -> bool {
         (self.addr, self.shape, self.dtype) == (other.addr, other.shape, other.dtype)
     }
@@ -321,6 +354,15 @@ impl DeviceTensor {
     fn __match_args__() -> (&'static str, &'static str, &'static str) {
         ("data_ptr", "shape", "dtype")
     }
+}
+
+#[cold]
+fn frozen(name: &Bound<'_, PyAny>, what: &str) -> PyErr {
+    let make = || -> PyResult<PyErr> {
+        let class = name.py().import("dataclasses")?.getattr("FrozenInstanceError")?;
+        Ok(PyErr::from_value(class.call1((format!("cannot {what} field {}", name.repr()?),))?))
+    };
+    make().unwrap_or_else(|error| error)
 }
 
 /// A `DeviceTensor`, or an error that names what was given.

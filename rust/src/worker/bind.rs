@@ -337,7 +337,7 @@ impl Bound {
         }
         if !dtype.is_dispatchable() {
             return Err(expected
-                .value(format!("Unsupported tensor dtype {dtype}: it can be stored, but no program can use it")));
+                .value(format!("Unsupported DeviceTensor dtype {dtype}: it can be stored, but no program can use it")));
         }
         self.bind_symbols(expected, shape)?;
         let bytes = shape.elements().and_then(|elements| elements.checked_mul(dtype.size() as u64));
@@ -362,7 +362,7 @@ impl Bound {
                 self.stage(expected, tensor, bytes, arena.is_poisoned())?;
                 (tensor.data, ptr::null_mut())
             }
-            Value::Int(_) | Value::Float(_) | Value::Bool(_) => unreachable!("scalars were refused"),
+            Value::Int(_) | Value::Large(_) | Value::Float(_) | Value::Bool(_) => unreachable!("scalars were refused"),
         };
         let (start, written) = (occupied as usize, expected.is_written());
         let end = start.saturating_add(bytes as usize);

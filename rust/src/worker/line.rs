@@ -80,7 +80,7 @@ impl Line {
                     {
                         return Ok(entered);
                     }
-                    drop(wait_timeout(&self.left, tickets, LOOK_INTERVAL));
+                    drop(wait_timeout(&self.left, &self.tickets, tickets, LOOK_INTERVAL));
                 }
                 // Outside of the lock: it may wait for a thread that is about to leave and wants the lock.
                 look()?;

@@ -63,6 +63,7 @@ impl Expected<'_> {
     pub fn no_tensor(&self, arg: &Value<'_>) -> WorkerError {
         let got = match arg {
             Value::Int(value) => format!("the int {value}"),
+            Value::Large(value) => format!("the int {value}"),
             Value::Float(value) => format!("the float {value}"),
             _ => "a bool".into(),
         };

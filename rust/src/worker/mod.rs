@@ -14,6 +14,7 @@
 //! | `launch`    | bind, copies in, the device's work, copies out; `workspace` lends memory            |
 //! | `close`     | the end, in the order that the contract sets                                        |
 //! | `line`      | who is let in next, for callers that must not block on the worker's lock            |
+//! | `queue`     | launches that wait for their turn, and the two threads that serve them               |
 //!
 //! One mutex keeps everything apart that happens on a worker; nothing that two workers share is locked on the way of a
 //! launch. A finer lock would let a second thread allocate while the device works, but then freeing a buffer that a
@@ -30,6 +31,7 @@ mod memory;
 mod mismatch;
 mod packed;
 mod prepared;
+mod queue;
 mod ranges;
 mod register;
 mod residency;
@@ -43,6 +45,7 @@ pub use error::WorkerError;
 pub use line::{Line, Ticket};
 pub use memory::FreeOutcome;
 pub use prepared::Prepared;
+pub use queue::{Progress, Queue};
 pub use register::{Registration, ResidencyReport};
 pub use residency::{NO_VERSION, ProgramUse, ResidencyMode, UploadUse};
 pub use value::{HostTensor, Kept, Value};

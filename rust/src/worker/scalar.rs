@@ -22,18 +22,26 @@ pub(super) fn encode(value: &Value<'_>, dtype: DType, what: impl Fn() -> String)
     match (value, dtype.kind()) {
         (Value::Bool(value), DTypeKind::Bool) => Ok(u64::from(*value)),
         (Value::Bool(_), _) => Err(wrong_type("a bool", "Pass int(...) or float(...) if that is what you mean")),
-        (Value::Int(_) | Value::Float(_), DTypeKind::Bool) => Err(wrong_type("a number", "Pass bool(...)")),
+        (Value::Int(_) | Value::Large(_) | Value::Float(_), DTypeKind::Bool | DTypeKind::Stored) => {
+            Err(wrong_type("a number", "Pass bool(...)"))
+        }
         (Value::Int(value), DTypeKind::Signed | DTypeKind::Unsigned) => {
             let (low, high) = integer_range(dtype);
-            if !(low..=high).contains(value) {
+            if !(low..=high).contains(&i128::from(*value)) {
                 return Err(out_of_range(value.to_string(), format!("{low} to {high}")));
             }
             Ok(*value as u64)
+        }
+        (Value::Large(value), DTypeKind::Unsigned) if dtype == DType::U64 => Ok(*value),
+        (Value::Large(value), DTypeKind::Signed | DTypeKind::Unsigned) => {
+            let (low, high) = integer_range(dtype);
+            Err(out_of_range(value.to_string(), format!("{low} to {high}")))
         }
         (Value::Float(value), DTypeKind::Signed | DTypeKind::Unsigned) => {
             Err(wrong_type(&format!("the float {value}"), "Pass int(...) if truncation is what you mean"))
         }
         (Value::Int(value), DTypeKind::Float) => float(*value as f64),
+        (Value::Large(value), DTypeKind::Float) => float(*value as f64),
         (Value::Float(value), DTypeKind::Float) => float(*value),
         (Value::Host(_) | Value::Resident { .. }, _) => Err(wrong_type("a tensor", "Pass a Python number")),
     }
@@ -57,12 +65,12 @@ fn largest(dtype: DType) -> f32 {
     }
 }
 
-/// The integers that `dtype` holds, as far as a 64-bit signed integer can say them.
-fn integer_range(dtype: DType) -> (i64, i64) {
+/// The integers that `dtype` holds.
+fn integer_range(dtype: DType) -> (i128, i128) {
     let bits = 8 * dtype.size() as u32;
     match dtype.kind() {
-        DTypeKind::Signed => (i64::MIN >> (64 - bits), i64::MAX >> (64 - bits)),
-        _ => (0, (u64::MAX >> (64 - bits)).try_into().unwrap_or(i64::MAX)),
+        DTypeKind::Signed => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
+        _ => (0, (1 << bits) - 1),
     }
 }
 
@@ -98,6 +106,13 @@ mod tests {
         }
         assert_eq!(bits(Value::Int(i64::MIN), DType::I64).unwrap(), i64::MIN as u64);
         assert!(bits(Value::Int(-1), DType::U64).is_err());
+        assert_eq!(bits(Value::Large(u64::MAX), DType::U64).unwrap(), u64::MAX);
+        for dtype in [DType::I64, DType::U32] {
+            let error = bits(Value::Large(1 << 63), dtype).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Overflow);
+            assert!(error.to_string().contains("9223372036854775808 does not fit"), "{error}");
+        }
+        assert_eq!(bits(Value::Large(1 << 63), DType::F32).unwrap(), u64::from(9_223_372_036_854_775_808f32.to_bits()));
     }
 
     #[test]

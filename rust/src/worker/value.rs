@@ -23,6 +23,8 @@ pub enum Value<'a> {
     },
     /// An integer.
     Int(i64),
+    /// An integer that [`Value::Int`] cannot hold.
+    Large(u64),
     /// A floating point number.
     Float(f64),
     /// A truth value.
@@ -67,6 +69,7 @@ impl From<Value<'_>> for Kept {
             }
             Value::Host(host) => Value::Host(host),
             Value::Int(number) => Value::Int(number),
+            Value::Large(number) => Value::Large(number),
             Value::Float(number) => Value::Float(number),
             Value::Bool(truth) => Value::Bool(truth),
         })

@@ -6,11 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from pypto.ir.diagnostics import Loc
-from pypto.ir.exprs import Const, Dim, Expr, ScalarOp, ScalarVar, Symbol
-from pypto.language.dtypes import BF16, FP16, DataType
+from pypto.ir.exprs import Const, Dim, Expr, ScalarOp, ScalarVar, Symbol, wrap
+from pypto.language.dtypes import BF16, FP16, UINT64, DataType
 
 Emit = Callable[[Any, Loc], None]
 """Appends a statement kind at a place."""
+
+
+_WITHOUT_SIGN = frozenset(("floordiv", "mod", "shr", "min", "max", "lt", "le", "gt", "ge"))
+"""Operations that need to know whether the first bit is a sign. All integers but UINT64 live in 64 bits with a sign."""
 
 
 def scalar_class(dtype: DataType) -> str:
@@ -52,7 +56,7 @@ class ScalarLowering:
         if isinstance(expr, Const):
             if isinstance(expr.value, bool) or expr.dtype.is_bool:
                 return {"Bool": bool(expr.value)}
-            return {"Float": float(expr.value)} if expr.dtype.is_float else {"Int": int(expr.value)}
+            return {"Float": float(expr.value)} if expr.dtype.is_float else {"Int": wrap(int(expr.value), 64, True)}
         if isinstance(expr, (ScalarVar, Symbol)):
             return {"Var": self.slot(expr)}
         if expr.op == "relabel":
@@ -69,7 +73,8 @@ class ScalarLowering:
             self._cast(slot, expr.args[0], expr.dtype, loc)
         else:
             args = [self.operand(arg, loc) for arg in expr.args]
-            self._emit({"Scalar": {"dst": slot, "op": expr.op, "args": args}}, loc)
+            op = f"{expr.op}_u64" if _is_without_sign(expr) else expr.op
+            self._emit({"Scalar": {"dst": slot, "op": op, "args": args}}, loc)
 
     def _cast(self, slot: int, arg: Expr, dtype: DataType, loc: Loc) -> None:
         steps = list(_conversions(arg.dtype, dtype)) or ["copy"]
@@ -83,25 +88,30 @@ class ScalarLowering:
             value = {"Var": target}
 
 
+def _is_without_sign(expr: ScalarOp) -> bool:
+    operands = expr.args[:1] if expr.op == "shr" else expr.args
+    return expr.op in _WITHOUT_SIGN and all(operand.dtype is UINT64 for operand in operands)
+
+
 def _conversions(source: DataType, target: DataType) -> list[str]:
     steps: list[str] = []
     if target.is_bool:
         return [] if source.is_bool else ["to_bool"]
     if target.is_float:
         if not source.is_float:
-            steps.append("to_float")
+            steps.append("u64_to_float" if source is UINT64 else "to_float")
         if target is FP16:
             steps.append("round_f16")
         elif target is BF16:
             steps.append("round_bf16")
         return steps
     if not source.is_integer:
-        steps.append("to_int")
+        steps.append("to_u64" if target is UINT64 and source.is_float else "to_int")
     if target.bits < 64:
         steps.append(f"wrap_{'i' if target.is_signed else 'u'}{target.bits}")
     return steps
 
 
 def _results(steps: list[str]) -> list[str]:
-    classes = {"to_bool": "Bool", "to_float": "Float", "round_f16": "Float", "round_bf16": "Float"}
-    return [classes.get(step, "Int") for step in steps]
+    floats = ("to_float", "u64_to_float", "round_f16", "round_bf16")
+    return ["Bool" if step == "to_bool" else "Float" if step in floats else "Int" for step in steps]

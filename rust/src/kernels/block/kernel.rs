@@ -120,7 +120,7 @@ macro_rules! by_type {
                 type $T = u64;
                 $body
             }
-            DType::Bool | DType::F64 => None,
+            _ => None,
         }
     }};
 }

@@ -261,7 +261,7 @@ fn cast(from: DType, to: DType, mode: Rounding) -> Option<Run> {
         DType::U8 | DType::Bool => to!(u8),
         DType::U16 => to!(u16),
         DType::U32 => to!(u32),
-        DType::F64 => None,
+        _ => None,
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
     Dim, FnParam, Function, LaunchArg, Loc, Operand, OrderRule, ParamKind, Place, Program, ScalarOp, ScalarType, Stmt,
     StmtKind, TaskRef, TileSlot, ViewKind,
 };
-use crate::dtype::DType;
+use crate::dtype::{DType, DTypeKind};
 use crate::error::ErrorKind;
 use crate::shape::MAX_RANK;
 
@@ -155,7 +155,9 @@ fn verify_params(program: &Program) -> Check {
                     }
                 }
             }
-            (ParamKind::Scalar { .. }, FnParam::Scalar(_)) => {}
+            (ParamKind::Scalar { dtype, .. }, FnParam::Scalar(_)) => {
+                rule!(dtype.kind() != DTypeKind::Stored, at, "parameter {:?}: no scalar is {dtype}", param.name);
+            }
             _ => {
                 let message = format!("parameter {:?} is a tensor on one side and a scalar on the other", param.name);
                 return Err(Broken { at, message });
@@ -197,7 +199,12 @@ impl<'a> Checker<'a> {
             rule!(tile.rows > 0 && tile.cols > 0, at, "a tile of {} x {}", tile.rows, tile.cols);
             rule!(bytes <= MAX_TILE_BYTES, at, "a tile of {} x {} exceeds 2 GiB", tile.rows, tile.cols);
             // A tile may have a type that no tensor has: UINT64 is what `reinterpret` or `cast` makes.
-            rule!(tile.dtype != DType::F64, at, "a kernel cannot compute with {}", tile.dtype);
+            rule!(
+                tile.dtype != DType::F64 && tile.dtype.kind() != DTypeKind::Stored,
+                at,
+                "a kernel cannot compute with {}",
+                tile.dtype
+            );
         }
         let mut scalars_seen = vec![false; function.scalars.len()];
         for param in &function.params {

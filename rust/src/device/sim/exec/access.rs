@@ -232,6 +232,7 @@ pub(super) unsafe fn read_element(from: *const u8, dtype: DType) -> u64 {
             DType::U16 => u64::from(from.cast::<u16>().read_unaligned()),
             DType::U32 => u64::from(from.cast::<u32>().read_unaligned()),
             DType::Bool => u64::from(from.read() != 0),
+            _ => unreachable!("verified: no program has a {dtype}"),
         }
     }
 }
@@ -252,6 +253,7 @@ pub(super) unsafe fn write_element(to: *mut u8, dtype: DType, bits: u64) {
             DType::I64 | DType::U64 | DType::F64 => to.cast::<u64>().write_unaligned(bits),
             DType::I8 | DType::U8 => to.write(bits as u8),
             DType::Bool => to.write(u8::from(bits != 0)),
+            _ => unreachable!("verified: no program has a {dtype}"),
         }
     }
 }

@@ -42,9 +42,31 @@ fn int(op: ScalarOp, a: i64, b: i64, block: [u64; 2]) -> u64 {
         ToFloat => return u64::from((a as f32).to_bits()),
         BlockIdx => return block[0],
         BlockNum => return block[1],
-        Div | Not | And | Or | ToInt | RoundF16 | RoundBF16 => unreachable!("verified: {op:?} takes no integers"),
+        FloorDivU64 | ModU64 | ShrU64 | MinU64 | MaxU64 | LtU64 | LeU64 | GtU64 | GeU64 | U64ToFloat => {
+            return unsigned(op, a as u64, b as u64);
+        }
+        Div | Not | And | Or | ToInt | ToU64 | RoundF16 | RoundBF16 => {
+            unreachable!("verified: {op:?} takes no integers")
+        }
     };
     value as u64
+}
+
+fn unsigned(op: ScalarOp, a: u64, b: u64) -> u64 {
+    use ScalarOp::*;
+    match op {
+        FloorDivU64 => a.checked_div(b).unwrap_or(0),
+        ModU64 => a.checked_rem(b).unwrap_or(0),
+        ShrU64 => u32::try_from(b).ok().and_then(|count| a.checked_shr(count)).unwrap_or(0),
+        MinU64 => a.min(b),
+        MaxU64 => a.max(b),
+        LtU64 => u64::from(a < b),
+        LeU64 => u64::from(a <= b),
+        GtU64 => u64::from(a > b),
+        GeU64 => u64::from(a >= b),
+        U64ToFloat => u64::from((a as f32).to_bits()),
+        _ => unreachable!("{op:?} has a sign"),
+    }
 }
 
 /// A negative or huge count shifts everything out.
@@ -85,6 +107,7 @@ fn float(op: ScalarOp, a: f32, b: f32) -> u64 {
         Ge => return truth(a >= b),
         ToBool => return truth(a != 0.0),
         ToInt => return (a as i64) as u64,
+        ToU64 => return a as u64,
         _ => unreachable!("verified: {op:?} takes no floats"),
     };
     u64::from(value.to_bits())
@@ -139,8 +162,29 @@ mod tests {
     }
 
     #[test]
+    fn integers_without_sign_use_all_64_bits() {
+        let (high, low) = (u64::MAX, 3u64);
+        let apply = |op, a: u64, b: u64| int(op, a as i64, b as i64, [0, 1]);
+        assert_eq!(apply(ScalarOp::FloorDivU64, high, low), high / 3);
+        assert_eq!(apply(ScalarOp::ModU64, high, 16), 15);
+        assert_eq!(apply(ScalarOp::ShrU64, high, 60), 15);
+        assert_eq!(apply(ScalarOp::ShrU64, high, 64), 0);
+        assert_eq!(apply(ScalarOp::MinU64, high, low), low);
+        assert_eq!(apply(ScalarOp::MaxU64, high, low), high);
+        for (op, truth) in
+            [(ScalarOp::LtU64, false), (ScalarOp::LeU64, false), (ScalarOp::GtU64, true), (ScalarOp::GeU64, true)]
+        {
+            assert_eq!(apply(op, high, low), u64::from(truth), "{op:?}");
+        }
+        assert_eq!(f32::from_bits(apply(ScalarOp::U64ToFloat, 1 << 63, 0) as u32), 9_223_372_036_854_775_808.0);
+        assert_eq!(float(ScalarOp::ToU64, 9_223_372_036_854_775_808.0, 0.0), 1 << 63);
+        assert_eq!(float(ScalarOp::ToU64, -1.0, 0.0), 0);
+    }
+
+    #[test]
     fn a_zero_divisor_yields_zero() {
-        assert_eq!(int(ScalarOp::FloorDiv, 5, 0, [0, 1]), 0);
-        assert_eq!(int(ScalarOp::Mod, 5, 0, [0, 1]), 0);
+        for op in [ScalarOp::FloorDiv, ScalarOp::Mod, ScalarOp::FloorDivU64, ScalarOp::ModU64] {
+            assert_eq!(int(op, 5, 0, [0, 1]), 0, "{op:?}");
+        }
     }
 }
