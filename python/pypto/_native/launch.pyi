@@ -161,8 +161,8 @@ class QueuedLaunch:
 
     def cancel(self) -> bool: ...
     def begun(self) -> bool: ...
-    def check_process(self) -> None:
-        """Raises `RuntimeError` in a process that is a fork of the one that queued it."""
+    def check_wait(self) -> None:
+        """Raises `RuntimeError` where waiting would never end: in a fork, and inside a call on the worker."""
 
 def check_arguments(handle: RegistrationHandle, args: tuple[Any, ...]) -> list[int]:
     """Checks one argument for each parameter as a launch would; the scalars as the device takes them, 64 bits each."""

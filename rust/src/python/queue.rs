@@ -52,6 +52,12 @@ struct Inner {
     teller_ended: bool,
 }
 
+impl Inner {
+    fn has_room(&self, depth: usize) -> bool {
+        self.count - self.done < depth as u64 || self.teller_id == Some(thread::current().id()) || self.ending
+    }
+}
+
 impl Queue {
     pub(super) fn new(depth: usize) -> Arc<Self> {
         let [submitted, launched, told] = [(); 3].map(|()| Condvar::new());
@@ -88,10 +94,12 @@ impl Queue {
     /// # Errors
     /// What a signal handler raised.
     pub(super) fn wait_for_room(&self, py: Python<'_>) -> PyResult<()> {
-        let me = thread::current().id();
-        let has_room =
-            |inner: &Inner| inner.count - inner.done < self.depth as u64 || inner.teller_id == Some(me) || inner.ending;
-        self.wait_until(py, has_room)
+        self.wait_until(py, |inner| inner.has_room(self.depth))
+    }
+
+    /// Whether [`Queue::wait_for_room`] would not wait.
+    pub(super) fn has_room(&self) -> bool {
+        self.inner().has_room(self.depth)
     }
 
     /// Waits until every launch that was submitted before is over and its future told; called by a callback, does not wait
