@@ -49,7 +49,7 @@ lint: setup $(VENV)/.lint ## Formatting, clippy, ruff, types, and the extension'
 	$(PY) -m ruff check
 	$(PY) -m ruff format --check
 	$(PY) -m mypy
-	$(PY) -m mypy.stubtest pypto._pypto
+	$(PY) -m mypy.stubtest pypto._pypto pypto._native
 
 format: $(VENV)/.lint ## Rewrite the sources in the house's format.
 	cargo fmt

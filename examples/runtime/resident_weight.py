@@ -9,7 +9,6 @@ Run it: ``python examples/runtime/resident_weight.py [--platform a2a3sim] [--rou
 """
 
 import argparse
-import warnings
 from statistics import median
 
 import torch
@@ -21,11 +20,11 @@ from pypto.runtime import BenchmarkStats, ChipWorker, DeviceTensor, RunConfig, b
 M = pl.dynamic("M")  # rows of a batch: any number, decided by each call
 K = 1024
 N = 4096
-ROWS = 64  # of a batch that one kernel call takes
-COLS = 512  # of the weight that one kernel call takes
-
-# The simulated chip takes such blocks in one piece. The buffers of a real one are smaller, which compiling warns of.
-warnings.simplefilter("ignore", ir.OnChipMemoryWarning)
+# One kernel call makes a block of ROWS x COLS of the result and adds it up in steps of DEPTH: what is on chip at once fits
+# the buffers of a 910B (64 KiB for the right operand of a product, 128 KiB for the sums).
+ROWS = 64
+COLS = 256
+DEPTH = 128
 
 BATCHES = (1, 16, 40)
 TURNS = 5  # of measuring with the weight on the host, then resident
@@ -52,11 +51,17 @@ class MyKernel:
         col: pl.Scalar[pl.INDEX],
     ) -> pl.Tensor[[M, N], pl.FP16]:
         """One block of the result: `rows` rows from `row` on, COLS columns from `col` on."""
-        x_l1 = pl.load(x, [row, 0], [ROWS, K], valid_shape=[rows, K], target_memory=pl.Mem.Mat)
-        w_l1 = pl.load(w, [0, col], [K, COLS], target_memory=pl.Mem.Mat)
+        x_l1 = pl.load(x, [row, 0], [ROWS, DEPTH], valid_shape=[rows, DEPTH], target_memory=pl.Mem.Mat)
+        w_l1 = pl.load(w, [0, col], [DEPTH, COLS], target_memory=pl.Mem.Mat)
         x_l0 = pl.move(x_l1, target_memory=pl.Mem.Left)
         w_l0 = pl.move(w_l1, target_memory=pl.Mem.Right)
         acc = pl.matmul(x_l0, w_l0)
+        for k in pl.range(DEPTH, K, DEPTH):
+            x_l1 = pl.load(x, [row, k], [ROWS, DEPTH], valid_shape=[rows, DEPTH], target_memory=pl.Mem.Mat)
+            w_l1 = pl.load(w, [k, col], [DEPTH, COLS], target_memory=pl.Mem.Mat)
+            x_l0 = pl.move(x_l1, target_memory=pl.Mem.Left)
+            w_l0 = pl.move(w_l1, target_memory=pl.Mem.Right)
+            acc = pl.matmul_acc(acc, x_l0, w_l0)
         out = pl.store(acc, [row, col], out)
         return out
 

@@ -164,8 +164,10 @@ def test_the_memory_of_a_kernel_is_shown_with_what_it_needs() -> None:
     assert needs["total"] == sum(taken for part, taken in needs.items() if part != "total")
     assert (report["live"], report["tags"]) == (nbytes, {"argument x": {"live": nbytes, "peak": nbytes}})
     (buffer,) = report["live_buffers"]
-    assert buffer.startswith("FP32 (32, 64)")
+    declared = 1 + KERNELS.read_text().splitlines().index("@pl.jit") + 1
+    assert re.fullmatch(rf"FP32 \(32, 64\) at 0x[0-9a-f]+ \(8 KiB\), allocated at {KERNELS}:{declared}", buffer)
     text = pypto("memory", f"{KERNELS}:double", "--resident", "x").output
+    assert f"{KERNELS}:{declared}\n" in text, "a path is not broken at the width of the terminal"
     for shown in ("tag argument x", "what double needs", f"{nbytes:,}", f"{needs['total']:,}"):
         assert shown in text
     copied = answer("memory", f"{KERNELS}:double")["needs"]

@@ -63,6 +63,19 @@ def test_nothing_is_copied_or_run(worker: ChipWorker, scale: ir.CompiledProgram,
     assert torch.equal(out, torch.full((3, 16), 2.0)), "the worker goes on with the next batch"
 
 
+def test_a_kernel_may_be_compiled_by_a_call_without_rows() -> None:
+    empty, rows = (torch.empty(0, 16), torch.empty(0, 16)), (torch.ones(3, 16), torch.empty(3, 16))
+    compiled = scale_rows.compile(*empty)
+    assert scale_rows.compile(*rows) is compiled, "how many rows there are is no part of it"
+    with ChipWorker() as worker:
+        assert scale_rows(*empty) is None
+        scale_rows(*rows)
+        assert worker.counters()["registrations"] == 1
+    assert torch.equal(rows[1], torch.full((3, 16), 2.0))
+    with pytest.raises(ValueError, match=r"shape \[3, 0\]"):
+        scale_rows(torch.empty(3, 0), torch.empty(3, 0))
+
+
 def test_the_arguments_are_checked_all_the_same(worker: ChipWorker, scale: ir.CompiledProgram) -> None:
     cases = [
         (torch.empty(0, 16), torch.empty(1, 16), ValueError, r"Parameter 'out' .* axis 0 is 1, but M is 0 "),

@@ -412,6 +412,7 @@ ELSEWHERE = {
     "sanitizer_findings": "test_sanitizers.py: needs a worker with sanitizers",
     "guard_violated": "test_guards.py",
     "interrupted": "test_processes.py: needs a signal",
+    "called_within": "test_signals.py: needs a signal handler",
     "worker_forked": "test_processes.py: needs a fork",
     "launch_stopped": "test_processes.py: needs the end of an interpreter",
     "no_spans": "a build with the feature trace-off",

@@ -29,7 +29,11 @@ WRONG_TENSORS = {
         r"shape \(16, 16\), got \(15, 16\) in a launch of 'add'\. Axis 0 must be 16, not 15",
     ),
     "too many columns": (ones(16, 17), TypeError, r"Axis 1 must be 16, not 17"),
-    "rank 1": (ones(256), TypeError, r"got \(256,\) in a launch of 'add'\. It must have 2 axes, not 1; \.reshape\(\)"),
+    "rank 1": (
+        ones(256),
+        TypeError,
+        r"got \(256,\) in a launch of 'add'\. It must have 2 axes, not 1; \.reshape\(\) it, or \.view\(\) it on",
+    ),
     "rank 3": (ones(1, 16, 16), TypeError, r"It must have 2 axes, not 3"),
     "fp16": (
         ones(dtype=torch.float16),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pypto.ir import BackendType, OptimizationStrategy
-from pypto.runtime import RunConfig
+from pypto.runtime import ChipWorker, RunConfig
 
 FIELDS = [
     "platform", "device_id", "rtol", "atol", "strategy", "backend_type", "dump_passes", "save_kernels",
@@ -120,6 +120,24 @@ def test_rings_are_four(entries: list[int]) -> None:
 def test_sizes_are_positive_ints(name: str, value: object) -> None:
     with pytest.raises(ValueError, match=f"{name} must be a positive number"):
         RunConfig(**{name: value})
+
+
+@pytest.mark.parametrize(("field", "value", "error"), [
+    ("device_memory", -5, ValueError), ("cores", 10**6, ValueError), ("queue_depth", 0, ValueError),
+    ("residency", "sometimes", ValueError), ("packed_weights", float("nan"), ValueError),
+    ("schedule_seed", -1, ValueError), ("sanitize", "spelling", ValueError), ("poison", "yes", TypeError),
+])  # fmt: skip
+def test_what_is_assigned_later_is_checked_when_a_worker_is_opened(
+    field: str, value: object, error: type[Exception]
+) -> None:
+    config = RunConfig(device_memory=1 << 20)
+    worker = ChipWorker(config)
+    worker.close()
+    setattr(config, field, value)
+    with pytest.raises(error, match=f"{field} must be "):
+        ChipWorker(config)
+    with pytest.raises(error, match=f"{field} must be "):
+        worker.init()
 
 
 def test_the_old_name_of_the_swimlane_warns() -> None:

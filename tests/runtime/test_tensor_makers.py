@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from pypto.runtime import ChipWorker, RunConfig
+from pypto.runtime import ChipWorker, DeviceTensor, RunConfig
 from pypto.runtime.progress import Progress
 from pypto.runtime.trace_file import trace
 
@@ -66,6 +66,32 @@ def test_from_host_takes_a_read_only_array(worker: ChipWorker) -> None:
     array = np.arange(4.0, dtype=np.float32)
     array.flags.writeable = False
     assert worker.from_host(array).numpy().tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("make", [lambda worker, array: worker.from_host(array),
+                                  lambda worker, array: worker.alloc_module({"w": array})["w"]])  # fmt: skip
+def test_arrays_that_torch_does_not_take_as_they_lie_are_copied(
+    worker: ChipWorker, make: Callable[[ChipWorker, Any], DeviceTensor]
+) -> None:
+    host = np.arange(6, dtype=np.float32)
+    record = np.zeros(3, dtype=[("x", np.float32), ("y", np.int16)])
+    for array in (host[::-1], np.broadcast_to(host, (2, 6)), record["x"], np.frombuffer(bytes(17), np.float32, 4, 1)):
+        assert np.array_equal(make(worker, array).numpy(), array)
+
+
+@pytest.mark.parametrize(("array", "text"), [
+    (np.ma.array(np.ones(4), mask=[0, 1, 0, 0]), r"the array is masked.*Pass \.filled\(value\)"),
+    (np.ones(4, ">f4"), r"the array has unsupported dtype >f4; convert it with \.astype"),
+    (np.full(4, None), r"the array has unsupported dtype object; convert it with \.astype"),
+    (np.zeros(4, "M8[s]"), r"the array has unsupported dtype datetime64\[s\]; convert it with \.astype"),
+])  # fmt: skip
+def test_arrays_that_are_more_or_other_than_numbers_are_refused(worker: ChipWorker, array: Any, text: str) -> None:
+    with pytest.raises(TypeError, match=f"^{text}"):
+        worker.from_host(array)
+    for dtype in (None, torch.float16):
+        with pytest.raises(TypeError, match=rf"^\['w'\]: {text}"):
+            worker.alloc_module({"w": array}, dtype=dtype)
+    assert worker.memory_report().live == 0
 
 
 @pytest.mark.parametrize("what", [[1.0, 2.0], 3, None, "x"])
@@ -193,6 +219,7 @@ def test_a_module_is_its_state_dict_and_tied_weights_go_once(worker: ChipWorker)
 @pytest.mark.parametrize(("bad", "error"), [
     (torch.zeros(0, 3), ValueError), (torch.zeros(2, dtype=torch.float8_e4m3fnuz), ValueError),
     (torch.empty(2, device="meta"), ValueError), (torch.zeros(1).expand(1 << 40), MemoryError),
+    (torch.eye(3).to_sparse(), ValueError),
 ])  # fmt: skip
 def test_an_error_says_where_in_the_module_and_leaves_nothing(
     worker: ChipWorker, bad: torch.Tensor, error: type[Exception]

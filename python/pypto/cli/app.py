@@ -221,7 +221,7 @@ def show(result: Any) -> None:
     if isinstance(result, dict):
         print(json.dumps(result, indent=1))
     elif hasattr(result, "__rich_console__"):
-        Console().print(result, highlight=False)
+        Console().print(result, highlight=False, crop=False)
     else:
         print(result)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from pypto.cli.usage import UsageError
 from pypto.frontend.plan import plan_of
+from pypto.ir.diagnostics import Loc
 from pypto.ir.nodes import Param, Program, Var
 from pypto.ir.types import TensorType
 from pypto.language.annotations import DynVar
@@ -27,6 +28,7 @@ class Parameter:
         direction: `In`, `Out` or `InOut`.
         shape: Extents, a name where one is dynamic; None where the call decides, `()` for a scalar.
         dtype: None where the call decides.
+        place: Where it is declared.
         may_be_scalar: Whether a number fits.
     """
 
@@ -34,6 +36,7 @@ class Parameter:
     direction: str
     shape: tuple[int | str, ...] | None
     dtype: DataType | None
+    place: Loc
     may_be_scalar: bool = False
 
 
@@ -104,14 +107,16 @@ def _parameters(function: Any) -> tuple[Parameter, ...]:
                     axes[axis].name if axis in axes else dim.name if isinstance(dim, DynVar) else dim
                     for axis, dim in enumerate(spec.shape)
                 )
-            parameters.append(Parameter(spec.name, spec.direction, shape, spec.dtype, spec.kind != "tensor"))
+            place = plan.source.loc(spec.node)
+            parameters.append(Parameter(spec.name, spec.direction, shape, spec.dtype, place, spec.kind != "tensor"))
         return tuple(parameters)
-    return tuple(_of_program(param) for param in function.entry.params)
+    return tuple(_of_program(param, function.entry.loc) for param in function.entry.params)
 
 
-def _of_program(param: Param) -> Parameter:
+def _of_program(param: Param, place: Loc) -> Parameter:
     var = param.var
     if isinstance(var, Var) and isinstance(var.type, TensorType):
         shape = tuple(dim if isinstance(dim, int) else getattr(dim, "name", str(dim)) for dim in var.type.shape)
-        return Parameter(param.name, param.direction, shape, var.type.dtype)
-    return Parameter(param.name, param.direction, (), None if isinstance(var, Var) else var.dtype, may_be_scalar=True)
+        return Parameter(param.name, param.direction, shape, var.type.dtype, place)
+    dtype = None if isinstance(var, Var) else var.dtype
+    return Parameter(param.name, param.direction, (), dtype, place, may_be_scalar=True)

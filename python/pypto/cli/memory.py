@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
+from rich.text import Text
 
 from pypto.cli.session import Request, session
 from pypto.runtime import MemoryReport
@@ -65,7 +66,7 @@ class Memory:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The report, and a table of what the kernel needs."""
-        yield str(self.report)
+        yield Text(str(self.report), no_wrap=True, overflow="ignore")
         table = Table(title=f"what {self.kernel} needs", title_justify="left", show_footer=True)
         table.add_column("", footer="together")
         table.add_column("bytes", footer=f"{self.needs.total:,}", justify="right")

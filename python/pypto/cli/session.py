@@ -15,7 +15,7 @@ from pypto.cli.load import Kernel, load
 from pypto.cli.usage import UsageError
 from pypto.ir import CompiledProgram
 from pypto.language.jit import JITFunction
-from pypto.runtime import ChipWorker, RunConfig
+from pypto.runtime import ChipWorker, DeviceTensor, RunConfig, memory_scopes
 
 
 @dataclass(frozen=True)
@@ -77,13 +77,18 @@ def session(request: Request) -> Iterator[Session]:
         if not isinstance(host.get(name), torch.Tensor):
             raise UsageError(f"--resident {name}: {kernel.name} has no such tensor; it has {', '.join(host)}")
     with ChipWorker(RunConfig(cores=request.cores)) as worker:
-        placed = {}
-        for name in resident:
-            with worker.memory_budget(None, tag=f"argument {name}"):
-                placed[name] = worker.from_host(host[name])
+        placed = {name: _place(worker, kernel, name, host[name]) for name in resident}
         yield Session(kernel, compiled, worker, host, [placed.get(name, value) for name, value in host.items()])
         for tensor in placed.values():
             worker.free_tensor(tensor)
+
+
+def _place(worker: ChipWorker, kernel: Kernel, name: str, host: torch.Tensor) -> DeviceTensor:
+    """Puts an argument on the device, at the line that declares its parameter: no code of the user allocates it."""
+    place = next(parameter.place for parameter in kernel.parameters if parameter.name == name)
+    impl = worker._ready("alloc_tensor", 0)
+    with memory_scopes.scope(impl, None, f"argument {name}", (place.file, place.line)):
+        return worker.from_host(host)
 
 
 def compile_for(kernel: Kernel, args: list[Any]) -> CompiledProgram:

@@ -189,8 +189,12 @@ def _tensor(plan: Plan, spec: ParamSpec, value: Any) -> Var:
         hint = "pass a tensor of that shape, or declare what differs as pl.dynamic"
         message = f"is declared [{declared}], got a tensor of shape {list(extents)}"
         raise _wrong(plan, spec, "value", message, hint)
+    if spec.shape is not None:
+        # An extent that each call decides may be none: a batch without rows is a launch that does nothing.
+        pairs = zip(spec.shape, extents, strict=True)
+        extents = tuple(max(1, have) if isinstance(want, DynVar) else have for want, have in pairs)
     if not extents or 0 in extents:
-        hint = "pass at least one element"
+        hint = "pass at least one element, or declare as pl.dynamic an extent that may be 0"
         raise _wrong(plan, spec, "value", f"got a tensor of shape {list(extents)}, which has no elements", hint)
     return Var(spec.name, TensorType(extents, dtype))
 

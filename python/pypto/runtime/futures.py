@@ -34,10 +34,11 @@ class LaunchFuture(Future[Any]):
         Raises:
             TimeoutError: It is not over after `timeout` seconds. It stays queued.
             concurrent.futures.CancelledError: It was cancelled.
-            RuntimeError: This process is a fork of the one that queued it.
+            RuntimeError: This process is a fork of the one that queued it, or a signal handler waits inside a call on the
+                worker.
             Exception: What the launch raised.
         """
-        self._check_process()
+        self._check_wait()
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
@@ -46,21 +47,21 @@ class LaunchFuture(Future[Any]):
         Raises:
             TimeoutError: It is not over after `timeout` seconds.
             concurrent.futures.CancelledError: It was cancelled.
-            RuntimeError: This process is a fork of the one that queued it.
+            RuntimeError: As for `result`.
         """
-        self._check_process()
+        self._check_wait()
         return super().exception(timeout)
 
     def __await__(self) -> Generator[Any, None, Any]:
         """Waits in an event loop. Cancelling the task cancels the launch, if that has not begun."""
         import asyncio  # loaded by then; `import pypto` would pay 25 ms for it
 
-        self._check_process()
+        self._check_wait()
         return asyncio.wrap_future(self).__await__()
 
-    def _check_process(self) -> None:
+    def _check_wait(self) -> None:
         if not self.done():
-            self._launch.check_process()
+            self._launch.check_wait()
 
     def _finish(self, cancelled: bool, result: Any, error: BaseException | None) -> None:
         """How the worker tells the end. Not for others."""

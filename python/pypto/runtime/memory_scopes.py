@@ -27,13 +27,22 @@ def current(impl: _pypto.Worker) -> _pypto.MemoryScope | None:
 
 
 @contextmanager
-def scope(impl: _pypto.Worker, nbytes: int | None, tag: str) -> Iterator[_pypto.MemoryScope]:
-    """See `ChipWorker.memory_budget`."""
+def scope(
+    impl: _pypto.Worker, nbytes: int | None, tag: str, site: tuple[str, int] | None = None
+) -> Iterator[_pypto.MemoryScope]:
+    """See `ChipWorker.memory_budget`.
+
+    Args:
+        impl: The device.
+        nbytes: The budget.
+        tag: What the memory is for.
+        site: File and line that allocations are put down to, where no user's code makes them.
+    """
     if not isinstance(tag, str) or not tag:
         raise failures.SETTING_VALUE(f"tag must be a name, got {tag!r}")
     if nbytes is not None and (isinstance(nbytes, bool) or not isinstance(nbytes, int) or not 0 < nbytes < 2**63):
         raise failures.SETTING_VALUE(f"a memory budget must be a positive number of bytes or None, got {nbytes!r}")
-    made = impl.memory_scope(tag, nbytes, current(impl))
+    made = impl.memory_scope(tag, nbytes, current(impl), site)
     token = _SCOPES.set((*_SCOPES.get(), _Entered(impl, made)))
     try:
         yield made

@@ -163,6 +163,16 @@ class RunConfig:
         self.ring_heap = settings.ring("ring_heap", self.ring_heap, settings.power_of_two(1024))
         self.ring_dep_pool = settings.ring("ring_dep_pool", self.ring_dep_pool, settings.between(4, _DEP_POOL_MAX))
         settings.check_aicpu_threads(self.aicpu_thread_num)
+        settings.check_instance("strict_memory", self.strict_memory, bool, "True, False")
+        self.check_for_worker()
+
+    def check_for_worker(self) -> None:
+        """Checks the fields that a worker is opened with. Fields can be assigned, so opening one checks them again.
+
+        Raises:
+            TypeError: A field has the wrong type.
+            ValueError: A field has a wrong value.
+        """
         settings.check_range("device_memory", self.device_memory, _DEVICE_MEMORY_MAX, "bytes")
         settings.check_range("cores", self.cores, _pypto.MAX_CORES, "cores")
         if self.residency not in RESIDENCY:
@@ -172,7 +182,6 @@ class RunConfig:
         settings.check_seed("schedule_seed", self.schedule_seed)
         self.sanitize = None if self.sanitize is None else sanitizers.parse("sanitize", self.sanitize)
         settings.check_instance("poison", self.poison, bool, "True, False")
-        settings.check_instance("strict_memory", self.strict_memory, bool, "True, False")
 
     def _check_compiling(self) -> None:
         from pypto import ir

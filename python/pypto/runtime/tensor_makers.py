@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pypto import failures
-from pypto.runtime import memory_scopes, trees
+from pypto.runtime import host_arrays, memory_scopes, trees
 
 if TYPE_CHECKING:
     import torch
@@ -76,12 +76,12 @@ class TensorMakers:
         device is made a contiguous CPU copy first.
 
         Raises:
-            TypeError: It is no array.
+            TypeError: It is no array, a masked one, or one of elements that torch does not have.
             ValueError: It has no dimension or no element, or an element type that the device does not have.
             MemoryError: There is no such block left.
         """
-        host = _as_torch(array)
-        return self.alloc_tensor(tuple(host.shape), host.dtype, init=host)
+        host = array if host_arrays.is_array(array) else _through_dlpack(array)
+        return self.alloc_tensor(tuple(host.shape), host_arrays.dtype_of(host), init=host)
 
     def alloc_module(self: _Allocator, state: Any, *, dtype: torch.dtype | None = None) -> Any:
         """Puts all tensors of a state dict, a module or another nest of containers on the device.
@@ -113,15 +113,10 @@ class TensorMakers:
         trees.free(self.free_tensor, module)
 
 
-def _as_torch(array: Any) -> torch.Tensor:
-    """A torch tensor with the same elements, in the same memory where the CPU can read that."""
-    import torch
+def _through_dlpack(array: Any) -> torch.Tensor:
+    """A torch tensor of an array of another library, in the same memory where the CPU can read that."""
     import torch.utils.dlpack
 
-    if isinstance(array, torch.Tensor):
-        return array
-    if hasattr(array, "__array_interface__"):
-        return torch.from_numpy(array if array.flags.writeable else array.copy())
     if hasattr(array, "__dlpack__"):
         return torch.utils.dlpack.from_dlpack(array)
     raise failures.NOT_AN_ARRAY(

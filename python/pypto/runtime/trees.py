@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pypto import failures
 from pypto._pypto import DeviceTensor
+from pypto.runtime import host_arrays
 from pypto.runtime.progress import Progress
 
 if TYPE_CHECKING:
@@ -27,22 +28,23 @@ def alloc(
     made: dict[tuple[Any, ...], DeviceTensor] = {}
 
     def put(path: str, leaf: Any) -> Any:
-        host = _array(leaf)
-        if host is None:
+        if not host_arrays.is_array(leaf):
             return leaf
-        if dtype is not None and host.is_floating_point():
-            host = host.to(dtype)
         # Tied weights are two objects with one memory: a state dict makes a new object for each name.
-        key = (leaf.data_ptr(), *_extents(leaf)) if isinstance(leaf, torch.Tensor) and leaf.numel() else (path,)
+        has_memory = isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided and leaf.numel()
+        key = (leaf.data_ptr(), *_extents(leaf)) if has_memory else (path,)
         if key not in made:
             try:
-                made[key] = alloc_tensor(tuple(host.shape) or (1,), host.dtype, init=host if host.dim() else host[None])
+                host, own = leaf, host_arrays.dtype_of(leaf)
+                if dtype is not None and own.is_floating_point:
+                    host, own = host_arrays.as_torch(leaf).to(dtype), dtype
+                made[key] = alloc_tensor(tuple(host.shape) or (1,), own, init=host if host.shape else host.reshape(1))
             except (TypeError, ValueError, MemoryError) as error:
                 raise failures.with_place(path or "state", error) from error
-        bar.advance(host.nbytes)
+        bar.advance(host_arrays.nbytes(leaf))
         return made[key]
 
-    total = sum(host.nbytes for _, leaf in leaves(state) if (host := _array(leaf)) is not None)
+    total = sum(host_arrays.nbytes(leaf) for _, leaf in leaves(state) if host_arrays.is_array(leaf))
     try:
         with Progress("to the device", total, "bytes") as bar:
             return map_leaves(put, state)
@@ -90,17 +92,6 @@ def _mapping(like: Mapping[Any, Any], items: dict[Any, Any]) -> Mapping[Any, Any
     from collections import OrderedDict
 
     return OrderedDict(items) if isinstance(like, OrderedDict) else items
-
-
-def _array(leaf: Any) -> torch.Tensor | None:
-    """A leaf as a torch tensor, if it is an array."""
-    import torch
-
-    if isinstance(leaf, torch.Tensor):
-        return leaf.detach()
-    if hasattr(leaf, "__array_interface__") and hasattr(leaf, "shape"):
-        return torch.as_tensor(leaf)
-    return None
 
 
 def _extents(tensor: torch.Tensor) -> tuple[Any, ...]:

@@ -130,6 +130,8 @@ class ChipWorker(ChipMemory):
         """Opens the device; does nothing if it is open. After `close` this opens a new device.
 
         Raises:
+            TypeError: A field of the `RunConfig` was assigned something of the wrong type.
+            ValueError: The same with a wrong value, or an environment variable says what cannot be.
             RuntimeError: The device cannot be opened here; the text says what is missing.
             MemoryError: The machine refuses the address space.
         """
@@ -137,6 +139,7 @@ class ChipWorker(ChipMemory):
             if self._impl is not None:
                 return
             config, binding = self._config, self._binding
+            config.check_for_worker()
             impl = _pypto.Worker(
                 binding.platform,
                 binding.device_id,

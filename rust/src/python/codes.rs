@@ -124,6 +124,9 @@ edge_errors! {
     WrongKey "wrong_key" Type;
     /// An output that each call of a bound launch makes cannot be replaced. Bind with the output to choose it.
     OutputMade "output_made" Value;
+    /// A signal handler or a finalizer that runs inside a call on a worker calls the same worker, and would wait for itself.
+    /// Note the signal and act after the call, or raise from the handler to end it.
+    CalledWithin "called_within" Runtime;
     /// The launch was ended because the interpreter exits.
     LaunchStopped "launch_stopped" Runtime;
     /// An output with a dynamic extent was left out. Pass all tensors.

@@ -2,6 +2,7 @@
 
 use super::buffer::Buffer;
 use super::shared::Shared;
+use super::site;
 use super::tensor::Resident;
 use crate::arena;
 use pyo3::prelude::*;
@@ -81,42 +82,57 @@ impl MemoryReport {
 
 /// A part of the program whose allocations count for a tag.
 #[pyclass(frozen, module = "pypto.runtime")]
-pub(super) struct MemoryScope(Arc<arena::Scope>);
+pub(super) struct MemoryScope {
+    scope: Arc<arena::Scope>,
+    /// The line that allocations are put down to; the one that calls into this package where there is none.
+    site: Option<arena::Site>,
+}
 
 impl MemoryScope {
-    pub(super) fn new(tag: Arc<arena::Tag>, budget: Option<u64>, outer: Option<Arc<arena::Scope>>) -> Self {
-        Self(Arc::new(arena::Scope { tag, budget, outer }))
+    pub(super) fn new(scope: arena::Scope, site: Option<(String, u32)>) -> Self {
+        let site = site.map(|(file, line)| arena::Site { file: file.into(), line });
+        Self { scope: Arc::new(scope), site }
     }
 
     pub(super) fn core(&self) -> Arc<arena::Scope> {
-        self.0.clone()
+        self.scope.clone()
     }
+}
+
+/// What an allocation in `scope` counts for, and the line that it is put down to.
+pub(super) fn origin(
+    py: Python<'_>,
+    scope: Option<&Bound<'_, MemoryScope>>,
+) -> (Option<Arc<arena::Scope>>, Option<arena::Site>) {
+    let scope = scope.map(|scope| scope.get());
+    let site = scope.and_then(|scope| scope.site.clone()).or_else(|| site::caller(py));
+    (scope.map(MemoryScope::core), site)
 }
 
 #[pymethods]
 impl MemoryScope {
     #[getter]
     fn tag(&self) -> &str {
-        self.0.tag.name()
+        self.scope.tag.name()
     }
 
     #[getter]
     fn budget(&self) -> Option<u64> {
-        self.0.budget
+        self.scope.budget
     }
 
     #[getter]
     fn live(&self) -> u64 {
-        self.0.tag.live()
+        self.scope.tag.live()
     }
 
     #[getter]
     fn peak(&self) -> u64 {
-        self.0.tag.peak()
+        self.scope.tag.peak()
     }
 
     fn __repr__(&self) -> String {
-        let Self(scope) = self;
+        let Self { scope, .. } = self;
         let of = scope.budget.map_or_else(String::new, |budget| format!(" of {}", arena::Bytes(budget)));
         let (live, peak) = (arena::Bytes(scope.tag.live()), arena::Bytes(scope.tag.peak()));
         format!("MemoryScope(tag={:?}, live {live}{of}, peak {peak})", scope.tag.name())

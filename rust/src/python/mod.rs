@@ -1,7 +1,7 @@
 //! The Python extension module `pypto._pypto`: the only place that knows PyO3.
 //!
-//! Everything a caller can see is listed once, in [`_pypto`]; `python/pypto/_pypto.pyi` documents the same list for type
-//! checkers, and `stubtest` proves that both agree.
+//! Everything a caller can see is listed once, in [`_pypto`]; `python/pypto/_pypto.pyi` has the same list for type checkers,
+//! `python/pypto/_native/` documents what is in it, and `stubtest` proves that both agree.
 //!
 //! | file                             | what it holds                                                              |
 //! |----------------------------------|----------------------------------------------------------------------------|

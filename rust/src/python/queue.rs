@@ -73,8 +73,16 @@ impl Queue {
     /// What a signal handler raised.
     pub(super) fn wait_for_room(&self, py: Python<'_>) -> PyResult<()> {
         let is_teller = self.is_teller();
-        let has_room = |now: &Progress| now.submitted - now.told < self.depth || is_teller || now.ending;
-        self.wait_until(py, has_room)
+        self.wait_until(py, |now| is_teller || self.would_take(now))
+    }
+
+    /// Whether [`Queue::wait_for_room`] would not wait.
+    pub(super) fn has_room(&self) -> bool {
+        self.is_teller() || self.would_take(&self.core.progress())
+    }
+
+    fn would_take(&self, now: &Progress) -> bool {
+        now.submitted - now.told < self.depth || now.ending
     }
 
     /// Waits until every launch that was submitted before is over and its future told; called by a callback, does not wait

@@ -3,12 +3,17 @@
 //! The rule: **nobody waits for a worker while holding the Python lock.** A running launch asks for Ctrl-C now and then and
 //! needs the Python lock for that; a thread that held it and waited for the launch to end would be a deadlock. So the way
 //! in is a try; only when somebody is inside does the thread detach and stand in [`Line`].
+//!
+//! While it looks for Ctrl-C a thread runs Python code of others: signal handlers, and finalizers since Python 3.12. What
+//! these call on the same worker would wait for the call that they interrupt, so it is refused.
 #![allow(unsafe_code)] // moves a mutex guard through `Python::detach`; leaves a worker undropped in a forked child
 
+use super::codes::Edge;
 use super::queue::Queue;
 use crate::error::Error;
 use crate::worker::{Line, Session, Ticket, Worker};
 use pyo3::prelude::*;
+use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -36,6 +41,11 @@ pub(super) struct Entered<'a> {
 }
 
 struct Leave<'a>(&'a Line);
+
+thread_local! {
+    /// The workers that this thread holds or waits for while it looks for signals, the innermost last.
+    static LOOKING: RefCell<Vec<*const Shared>> = const { RefCell::new(Vec::new()) };
+}
 
 /// Why a thread did not get in.
 enum Refused {
@@ -119,6 +129,7 @@ impl Shared {
         {
             return Ok(self.entered(session));
         }
+        self.check_not_within(operation)?;
         detached(py, || self.wait(operation)).map_err(|refused| match refused {
             Refused::Core(error) => error.into(),
             Refused::Signal(error) => error,
@@ -140,8 +151,45 @@ impl Shared {
         self.line.wait(
             self.line.join(),
             || Ok(self.core.try_enter(operation).map_err(Refused::Core)?.map(|session| self.entered(session))),
-            || Python::attach(|py| py.check_signals()).map_err(Refused::Signal),
+            || Python::attach(|py| self.check_signals(py)).map_err(Refused::Signal),
         )
+    }
+
+    /// Runs the handlers of signals that came, for a thread that holds this worker or waits for it.
+    ///
+    /// # Errors
+    /// What a handler raised.
+    pub(super) fn check_signals(&self, py: Python<'_>) -> PyResult<()> {
+        LOOKING.with_borrow_mut(|workers| workers.push(self));
+        let checked = py.check_signals();
+        LOOKING.with_borrow_mut(Vec::pop);
+        checked
+    }
+
+    /// Refuses to wait for this worker inside of [`Shared::check_signals`].
+    ///
+    /// # Errors
+    /// `RuntimeError`.
+    pub(super) fn check_not_within(&self, operation: &str) -> PyResult<()> {
+        if !LOOKING.with_borrow(|workers| workers.contains(&std::ptr::from_ref(self))) {
+            return Ok(());
+        }
+        Err(Edge::CalledWithin.error(format!(
+            "{operation}() was called by a signal handler, or by a finalizer, inside another call on the same {}, and would \
+             wait for itself. Note the signal and act after that call, or raise from the handler to end it",
+            self.core.owner()
+        )))
+    }
+
+    /// Waits until the queue has room.
+    ///
+    /// # Errors
+    /// What a signal handler raised; `RuntimeError` where the room would never come.
+    pub(super) fn wait_for_room(&self, py: Python<'_>) -> PyResult<()> {
+        if !self.queue.has_room() {
+            self.check_not_within("submit")?;
+        }
+        self.queue.wait_for_room(py)
     }
 
     /// Joins the line.

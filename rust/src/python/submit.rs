@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 const QUEUED: u8 = 0;
 const RUNNING: u8 = 1;
@@ -187,6 +187,7 @@ fn finish(future: &Bound<'_, PyAny>, cancelled: bool, result: Option<Py<PyAny>>,
 pub(super) struct QueuedLaunch {
     job: Arc<Job>,
     generation: u32,
+    shared: Weak<Shared>,
     owner: Arc<Owner>,
 }
 
@@ -202,10 +203,10 @@ impl QueuedLaunch {
         self.job.state.load(Ordering::Acquire) == RUNNING
     }
 
-    /// Refuses to wait in a forked child, where nobody launches it.
-    fn check_process(&self) -> PyResult<()> {
+    /// Refuses to wait where it never ends: in a forked child, where nobody launches it, and inside a call on its worker.
+    fn check_wait(&self) -> PyResult<()> {
         if fork::generation() == self.generation {
-            return Ok(());
+            return self.shared.upgrade().map_or(Ok(()), |shared| shared.check_not_within("result"));
         }
         let error = WorkerError::Forked { operation: "submit", owner: self.owner.clone() };
         Err(Error::from(error).into())
@@ -309,7 +310,7 @@ fn queue<'py>(
         let owner = shared.core().owner().clone();
         return Err(Error::from(WorkerError::Forked { operation: "submit", owner }).into());
     }
-    shared.queue().wait_for_room(py)?;
+    shared.wait_for_room(py)?;
     let class = FUTURE.get_or_try_init(py, || {
         Ok::<_, PyErr>(py.import("pypto.runtime.futures")?.getattr("LaunchFuture")?.unbind())
     })?;
@@ -325,6 +326,7 @@ fn queue<'py>(
     })?;
     let Some(job) = job else { return Err(handle.closed_error()) };
     let (generation, owner) = (fork::generation(), shared.core().owner().clone());
-    future.setattr(pyo3::intern!(py, "_launch"), QueuedLaunch { job, generation, owner })?;
+    let launch = QueuedLaunch { job, generation, shared: Arc::downgrade(&shared), owner };
+    future.setattr(pyo3::intern!(py, "_launch"), launch)?;
     Ok(future)
 }

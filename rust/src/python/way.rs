@@ -35,7 +35,7 @@ pub(super) fn run<R>(
     let mut raised = None;
     let result = if estimate <= ATTACHED_NS {
         let mut poll = || {
-            let signals = py.check_signals();
+            let signals = shared.check_signals(py);
             // The estimate was wrong: give other threads their turn.
             py.detach(|| {});
             keep_going(shared, signals, &mut raised)
@@ -43,7 +43,7 @@ pub(super) fn run<R>(
         launch(&mut session, &mut poll)
     } else {
         detached(py, || {
-            let mut poll = || keep_going(shared, Python::attach(|py| py.check_signals()), &mut raised);
+            let mut poll = || keep_going(shared, Python::attach(|py| shared.check_signals(py)), &mut raised);
             launch(&mut session, &mut poll)
         })
     };

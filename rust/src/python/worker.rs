@@ -10,8 +10,8 @@ use super::program::Program;
 use super::shared::{Shared, detached};
 use super::tensor::{self, DeviceTensor, Resident};
 use super::transfer::{self, HostEnd};
-use super::{buffer::Buffer, dtypes, errors, platform, residency, site, trace, vectorcall};
-use crate::arena::BufferSpec;
+use super::{buffer::Buffer, dtypes, errors, platform, residency, trace, vectorcall};
+use crate::arena::{BufferSpec, Scope};
 use crate::error::Error;
 use crate::id::DeviceAddr;
 use crate::worker::{FreeOutcome, ResidencyMode, WorkerConfig};
@@ -105,7 +105,8 @@ impl Worker {
                 init.dtype.torch_name()
             )));
         }
-        let spec = BufferSpec { shape, dtype, site: site::caller(py), scope: scope.map(|scope| scope.get().core()) };
+        let (scope, site) = memory::origin(py, scope);
+        let spec = BufferSpec { shape, dtype, site, scope };
         let mut session = self.shared.enter(py, "alloc_tensor")?;
         let buffer = match &init {
             None if zeroed => session.allocate_zeroed(spec),
@@ -149,8 +150,7 @@ impl Worker {
         let bytes = numbers::malloc_size(nbytes)?.ok_or_else(|| {
             Edge::TooLarge.error(format!("nbytes={nbytes} of malloc() is more than any device memory has"))
         })?;
-        let site = site::caller(py);
-        let scope = scope.map(|scope| scope.get().core());
+        let (scope, site) = memory::origin(py, scope);
         Ok(self.shared.enter(py, "malloc")?.malloc(bytes, site, scope)?.0)
     }
 
@@ -268,16 +268,18 @@ impl Worker {
         Ok(MemoryReport::new(self.shared.enter(py, "memory_report")?.memory_report(), &self.shared))
     }
 
-    #[pyo3(signature = (tag, budget, outer = None))]
+    #[pyo3(signature = (tag, budget, outer = None, site = None))]
     fn memory_scope(
         &self,
         py: Python<'_>,
         tag: &str,
         budget: Option<u64>,
         outer: Option<&Bound<'_, MemoryScope>>,
+        site: Option<(String, u32)>,
     ) -> PyResult<MemoryScope> {
         let tag = self.shared.enter(py, "memory_budget")?.tag(tag)?;
-        Ok(MemoryScope::new(tag, budget, outer.map(|outer| outer.get().core())))
+        let outer = outer.map(|outer| outer.get().core());
+        Ok(MemoryScope::new(Scope { tag, budget, outer }, site))
     }
 
     fn timeline<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

@@ -74,7 +74,8 @@ impl Expected<'_> {
     pub fn wrong_dtype(&self, got: DType) -> WorkerError {
         let dtype = self.dtype;
         let fix = match self.direction {
-            Direction::In => format!("Convert it with .to(torch.{})", dtype.torch_name()),
+            // On the host, as a device tensor cannot be converted.
+            Direction::In => format!("Convert it on the host with .to(torch.{})", dtype.torch_name()),
             _ => format!("Allocate it as torch.{}", dtype.torch_name()),
         };
         let named = |dtype: DType| format!("{dtype} (torch.{})", dtype.torch_name());
@@ -91,7 +92,7 @@ impl Expected<'_> {
             format!("Axis {axis} must be {extent}, not {}", got[axis])
         } else {
             format!(
-                "It must have {} axes, not {}; .reshape() it where that is what you mean",
+                "It must have {} axes, not {}; .reshape() it, or .view() it on the device, where that is what you mean",
                 self.dims.len(),
                 got.len()
             )

@@ -31,7 +31,7 @@ fn host_and_resident_tensors_are_refused_with_the_same_words() {
         (
             &[2, 4],
             DType::F32,
-            "Parameter 'w' expects dtype FP16 (torch.float16), got FP32 (torch.float32) in a launch of 'mm'. Convert it with .to(torch.float16)",
+            "Parameter 'w' expects dtype FP16 (torch.float16), got FP32 (torch.float32) in a launch of 'mm'. Convert it on the host with .to(torch.float16)",
         ),
         (
             &[2, 5],
@@ -41,7 +41,7 @@ fn host_and_resident_tensors_are_refused_with_the_same_words() {
         (
             &[8],
             DType::F16,
-            "Parameter 'w' expects shape (M, 4), got (8,) in a launch of 'mm'. It must have 2 axes, not 1; .reshape() it where that is what you mean",
+            "Parameter 'w' expects shape (M, 4), got (8,) in a launch of 'mm'. It must have 2 axes, not 1; .reshape() it, or .view() it on the device, where that is what you mean",
         ),
     ];
     let mut data = [0; 64];

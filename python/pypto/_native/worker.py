@@ -1,0 +1,3 @@
+"""Opened devices."""
+
+from pypto._pypto import Worker as Worker
