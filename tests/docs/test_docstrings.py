@@ -33,7 +33,8 @@ def exported() -> Iterator[tuple[str, Any]]:
 
 
 def methods(cls: type) -> Iterator[tuple[str, Any]]:
-    for name, value in vars(cls).items():
+    inherited = [vars(base) for base in reversed(cls.__mro__) if base.__module__.startswith("pypto")]
+    for name, value in {name: value for own in inherited for name, value in own.items()}.items():
         if name.startswith("_"):
             continue
         if isinstance(value, (classmethod, staticmethod)):
@@ -45,7 +46,13 @@ def methods(cls: type) -> Iterator[tuple[str, Any]]:
 
 
 def parameters(value: Any) -> list[str]:
-    if inspect.isclass(value) and issubclass(value, (enum.Enum, BaseException)):
+    """Of what is refused whatever it is given, parameters do not matter; of an annotation there are none."""
+    doc = inspect.getdoc(value) or ""
+    if inspect.isclass(value) and (
+        issubclass(value, (enum.Enum, BaseException)) or hasattr(value, "__class_getitem__")
+    ):
+        return []
+    if value is Any or re.search(r"A kernel that uses it is refused|not supported in this version|needs none", doc):
         return []
     try:
         signature = inspect.signature(value)

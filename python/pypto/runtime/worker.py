@@ -214,6 +214,13 @@ class ChipWorker(ChipMemory):
     ) -> ChipWorker | None:
         """The innermost active worker with this binding, or None.
 
+        Args:
+            level: 2.
+            platform: Name of the platform.
+            device_id: Number of the device.
+            runtime: Kind of runtime.
+            require_sdma: Whether it must have the DMA engine.
+
         Raises:
             RuntimeError: It was made without `enable_sdma=True` and `require_sdma` asks for it.
         """
@@ -316,7 +323,7 @@ class ChipWorker(ChipMemory):
 
     @property
     def level(self) -> int:
-        """2."""
+        """Level of the machine: 2, one chip."""
         return self._binding.level
 
     @property

@@ -27,8 +27,8 @@ SHAPES: Final[dict[str, str]] = {
     "binary_scalar": "The result has the shape and the dtype of `lhs`, which holds numbers.",
     "unary": "The result has the shape and the dtype of the value, which holds numbers.",
     "unary_float": (
-        "The result has the shape and the dtype of the value, FP32, FP16 or BF16. It is within 2 units in the last place "
-        "of the exact result, and the same on every instruction set."
+        "The result has the shape and the dtype of the value, FP32, FP16 or BF16. It is within 2 units in the last "
+        "place of the exact result, and the same on every instruction set."
     ),
     "leaky": f"{_SAME}. {_PROMOTED}",
     "cast": "The result has the shape of the value. What no chain of conversions leads to is refused, with what is.",
@@ -284,7 +284,7 @@ def docstring(form: Form) -> str:
         parts.append("Args:\n" + "\n".join(lines))
     parts.append(
         "Raises:\n"
-        "    pypto.ir.KernelTypeError, pypto.ir.KernelValueError: While a kernel is compiled: an operand does not fit.\n"
+        "    pypto.ir.KernelError: While a kernel is compiled: an operand does not fit.\n"
         "    RuntimeError: It was called as plain Python, outside of a kernel."
     )
     return "\n\n".join(parts)
