@@ -33,6 +33,11 @@ _BLOCK: Final = re.compile(
     re.M,
 )
 _TITLE: Final = re.compile(r'python title="([\w.]+)"')
+# A verdict is a sentence, and advice where there is any; the numbers are N by then.
+_VERDICT: Final = re.compile(
+    r"(?:host-bound|device-bound|balanced): the device works [^.]*\."
+    r"(?: '\w+' of '\w+' was .*?# once; (?:then )?pass it every time(?:, and read it with \w+\.to_host\(\))?)?"
+)
 _LANGUAGES: Final = {"python", "text", "console", "sh", ""}
 
 
@@ -128,10 +133,8 @@ def _comparable(text: str, measured: bool) -> str:
     text = re.sub(r"(?:^┃.*\n)+", lambda head: _columns(head[0]), text, flags=re.M)
     text = re.sub(r"[\s─━┳┡╇┩│┃┏┓└┘┴┬┌┐├┤╭╮╰╯]+", " ", text)
     text = re.sub(r"\d+(?:[\d.,]*\d)?", "N", text)
-    text = re.sub(
-        r"\b(host-bound|device-bound|balanced): the device works.*?(?=scale against|old\.json: N|$)", "V ", text
-    )
-    return re.sub(r"baseline: (faster|slower|same)", "baseline: V", text).strip()
+    text = _VERDICT.sub("VERDICT", text)
+    return re.sub(r"baseline: (faster|slower|same)", "baseline: VERDICT", text).strip()
 
 
 def _columns(head: str) -> str:

@@ -37,8 +37,7 @@ class TensorMakers:
             shape: Extents, outermost first, all positive.
             dtype: Element type.
 
-        Raises:
-            See `alloc_tensor`.
+        Errors are those of `alloc_tensor`.
         """
         return self.alloc_tensor(shape, dtype)
 
@@ -49,8 +48,7 @@ class TensorMakers:
             shape: Extents, outermost first, all positive.
             dtype: Element type.
 
-        Raises:
-            See `alloc_tensor`.
+        Errors are those of `alloc_tensor`.
         """
         impl = self._ready("zeros", 0)
         return impl.alloc_tensor(shape, dtype, zeroed=True, scope=memory_scopes.current(impl))
@@ -65,7 +63,7 @@ class TensorMakers:
 
         Raises:
             RuntimeError: `fill_value` does not fit `dtype` (torch's own text), or the worker is closed.
-            See `alloc_tensor` for the rest.
+            Exception: What `alloc_tensor` raises.
         """
         import torch
 
