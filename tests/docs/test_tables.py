@@ -48,6 +48,19 @@ def test_the_tables_of_launch_styles_show_the_figures_that_were_measured(monkeyp
         assert styles.table(measured) in page.read_text(), f"{page}: run benches/python/styles.py --render"
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/tuning.md"])
+def test_figures_that_a_page_quotes_are_those_of_the_page_on_performance(page: str) -> None:
+    begin, end = "<!-- measured: written by tools/performance.py -->", "<!-- measured: end -->"
+    figures = (DOCS / "performance.md").read_text().splitlines()
+    quoted = (ROOT / page).read_text().split(begin)[1].split(end)[0].strip().splitlines()
+    assert quoted[0] in figures  # when, where, with what
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in quoted if line.startswith("|")][2:]
+    assert rows
+    for row in rows:
+        for cell in row[1:]:
+            assert not cell or any(f"| {cell} |" in line for line in figures if line.startswith(f"| {row[0]} |")), row
+
+
 def test_the_page_on_benches_names_every_bench_and_every_question() -> None:
     page = (ROOT / "benches" / "README.md").read_text()
     core = re.findall(r'\[\[bench\]\]\nname = "(\w+)"', (ROOT / "Cargo.toml").read_text())
