@@ -41,7 +41,7 @@ class ChipMemory(TensorMakers, Worker):
             dtype: Element type.
             init: Contents, of exactly this shape and dtype; copied once, so later changes of it do not reach the
                 device. A numpy array works too. Without it the contents are undefined.
-            worker_id: 0.
+            worker_id: Always 0: there is one device.
 
         Returns:
             The tensor. Pass it wherever a program takes a tensor: it is never copied by itself, whatever the
@@ -77,7 +77,7 @@ class ChipMemory(TensorMakers, Worker):
 
         Args:
             tensor: The tensor.
-            worker_id: 0.
+            worker_id: Always 0: there is one device.
 
         Raises:
             TypeError: The argument is no `DeviceTensor`.
@@ -95,7 +95,7 @@ class ChipMemory(TensorMakers, Worker):
 
         Args:
             nbytes: How many, at least 1.
-            worker_id: 0.
+            worker_id: Always 0: there is one device.
 
         Raises:
             ValueError: `nbytes` is not a positive int.
@@ -109,7 +109,7 @@ class ChipMemory(TensorMakers, Worker):
 
         Args:
             ptr: The address.
-            worker_id: 0.
+            worker_id: Always 0: there is one device.
 
         Raises:
             ValueError: `ptr` is not the base of a live allocation of this worker.
@@ -130,7 +130,7 @@ class ChipMemory(TensorMakers, Worker):
             dst_dev_ptr: A device tensor, or a device address: anywhere inside one live allocation.
             src_host_ptr: A contiguous host tensor, or a host address (which is trusted).
             nbytes: How much; needed where both sides are addresses.
-            worker_id: 0.
+            worker_id: Always 0: there is one device.
 
         Raises:
             TypeError: A side is of the wrong kind, or `nbytes` is missing.
@@ -152,7 +152,7 @@ class ChipMemory(TensorMakers, Worker):
             dst_host_ptr: A contiguous host tensor, or a host address (which is trusted).
             src_dev_ptr: A device tensor, or a device address: anywhere inside one live allocation.
             nbytes: How much; needed where both sides are addresses.
-            worker_id: 0.
+            worker_id: Always 0: there is one device.
         """
         self._ready("copy_from", worker_id).copy_from(dst_host_ptr, src_dev_ptr, nbytes)
 

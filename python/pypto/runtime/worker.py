@@ -64,7 +64,7 @@ class ChipWorker(ChipMemory):
 
     Args:
         config: Platform, device and memory; `RunConfig()` if not given. Nothing else in it is read here.
-        level: 2. Larger machines are for `DistributedWorker`.
+        level: Always 2, one chip. Larger machines are for `DistributedWorker`.
         runtime: The kind of runtime that programs must be built for.
         enable_sdma: Whether programs may use the DMA engine between chips.
         auto_init: Whether to open the device now (the default) or in `init()`.
@@ -215,7 +215,7 @@ class ChipWorker(ChipMemory):
         """The innermost active worker with this binding, or None.
 
         Args:
-            level: 2.
+            level: Always 2, one chip.
             platform: Name of the platform.
             device_id: Number of the device.
             runtime: Kind of runtime.
