@@ -20,7 +20,7 @@ CLIPPY  := cargo clippy --locked --all-targets
 STRICT  := -- -D warnings
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-rust test-python lint format bench bench-rust bench-python performance sanitize setup clean FORCE
+.PHONY: help demo test test-all test-rust test-python lint format docs bench bench-rust bench-python performance sanitize setup clean FORCE
 .DELETE_ON_ERROR:
 
 help: ## Show this list.
@@ -56,6 +56,10 @@ format: $(VENV)/.lint ## Rewrite the sources in the house's format.
 	$(PY) -m ruff format
 	$(PY) -m ruff check --fix
 
+# Not with --quiet: what that hides, --strict does not count. The variable silences advertising for mkdocs-material's heir.
+docs: $(VENV)/.docs ## Build the documentation into target/docs; a broken link or anchor is an error.
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
+
 bench: bench-rust bench-python ## Measure: criterion for the core, then the targets and the peers from Python, into target/bench.
 
 bench-rust: $(VENV)/.toolchain
@@ -86,6 +90,10 @@ $(VENV)/.dependencies: $(VENV)/.toolchain tools/setup.sh tools/requirements.py p
 
 $(VENV)/.lint: $(VENV)/.dependencies
 	@tools/setup.sh lint $(VENV)
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.dependencies
+	@tools/setup.sh docs $(VENV)
 	@touch $@
 
 $(VENV)/.build: $(VENV)/.dependencies $(SOURCES) $(LIBRARY) $(if $(LIBRARY),,FORCE)

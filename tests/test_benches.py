@@ -53,3 +53,7 @@ def test_the_page_takes_figures_between_its_marks_and_says_by_how_much_a_target_
     assert "| softmax on 2 threads | 2 | 0.5 of torch |" in made.split("Shown for itself:")[1]
     assert "| add, 128x128 | 1 | skipped |  | no peer of this row is installed |" in made
     assert "| softmax, 4096x1024 | 0.5 of torch | ≤ 0.4 | **missed** by 25% |" in performance.short(run)
+    product = row | {"name": "matmul 1024^3, FP32", "figures": {"pypto": 2.0, "torch": 4.0}}
+    assert "| matmul 1024^3, FP32 | 1 | 0.5 of torch | pypto 2, torch 4 |" in performance.spoken_of(
+        run | {"results": [row, product]}
+    )

@@ -61,9 +61,10 @@ def test_the_device_wall_is_part_of_the_host_wall_and_never_zero(table: Table, r
         assert 0 < device_wall <= host_wall
 
 
-def test_the_readme_shows_what_it_prints(output: str) -> None:
+@pytest.mark.parametrize("page", ["README.md", "docs/residency.md"])
+def test_the_pages_show_what_it_prints(output: str, page: str) -> None:
     """Times differ from machine to machine; everything else must be the same."""
-    shown = re.search(r"```text\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    shown = re.search(r"```text\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
     assert shown is not None
     assert without_times(shown[1]) == without_times(output)
 

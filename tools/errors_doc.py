@@ -35,6 +35,13 @@ _HEAD = """# Errors
 
 Errors are builtin exceptions; each has its stable code in the attribute `code`, for programs that react to one kind:
 
+<!-- python
+import torch
+from pypto.runtime import ChipWorker, RunConfig
+w = ChipWorker(RunConfig(device_memory=1 << 20))
+evicted = []
+evict_something = lambda: evicted.append(1)
+-->
 ```python
 try:
     weight = w.alloc_tensor((1024, 4096), torch.float16)
@@ -43,6 +50,11 @@ except MemoryError as error:
         raise
     evict_something()
 ```
+
+<!-- python
+assert evicted
+w.close()
+-->
 
 A text names the parameter, both sides, and what to do; codes and classes stay, texts may improve. What is wrong in the
 source of a kernel is a `pypto.ir.KernelError` with file, line and column instead, and calls that Python itself refuses

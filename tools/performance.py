@@ -1,4 +1,4 @@
-"""Puts what `make bench` measured into `docs/performance.md` and, in short, into the README.
+"""Puts what `make bench` measured into `docs/performance.md` and, in short, into the README and `docs/tuning.md`.
 
 ``python tools/performance.py [RESULTS.json]``: what is between the marks of both pages is replaced. The text around
 them is written by hand, among it what bounds the targets that are missed.
@@ -14,7 +14,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "target" / "bench" / "results.json"
-PAGE, README = ROOT / "docs" / "performance.md", ROOT / "README.md"
+PAGE, README, TUNING = ROOT / "docs" / "performance.md", ROOT / "README.md", ROOT / "docs" / "tuning.md"
 BEGIN, END = "<!-- measured: written by tools/performance.py -->", "<!-- measured: end -->"
 # What the README quotes, at one thread.
 SHORT = (
@@ -30,6 +30,22 @@ SHORT = (
     "decoder layer, batch 16",
     "upload of 256 MiB",
     "kernel source to first result, softmax of 128x128",
+)
+
+# What the page on tuning speaks of, and at how many threads.
+SPOKEN_OF = (
+    ("cached call, beside the launch itself", 1),
+    ("compile, kernel of 100 lines", 1),
+    ("1,000 tiny dependent tasks, above the arithmetic", 1),
+    ("eight operations, 4096x4096, in place", 1),
+    ("eight operations, 4096x4096, into a new tensor", 1),
+    ("matmul 1024^3, FP32", 1),
+    ("matmul 1024^3, BF16", 1),
+    ("matmul 1024^3, INT8", 1),
+    ("x[16,1024] @ W[1024,4096], BF16", 1),
+    ("2 cores against one: matmul 1024^3, BF16", 2),
+    ("2 cores against one: attention, 1 head, 1024x128", 2),
+    ("2 cores against one: softmax, 4096x1024", 2),
 )
 
 
@@ -66,11 +82,7 @@ def full(run: dict[str, Any]) -> str:
     aimed = [row for row in run["results"] if row["target"] is not None]
     others = [row for row in run["results"] if row["target"] is None]
     missed = sum(row["met"] is False for row in aimed)
-    times = [
-        [row["name"], str(row["threads"]), ", ".join(f"{name} {ms:.4g}" for name, ms in row["figures"].items())]
-        for row in run["results"]
-        if row["figures"]
-    ]
+    times = [[row["name"], str(row["threads"]), milliseconds(row)] for row in run["results"] if row["figures"]]
     parts = [
         conditions(run),
         f"{missed} of {len(aimed)} targets are missed.",
@@ -91,6 +103,19 @@ def short(run: dict[str, Any]) -> str:
     return "\n\n".join([conditions(run), table(head, [[name, *rest] for name, _, *rest in quoted])])
 
 
+def milliseconds(row: dict[str, Any]) -> str:
+    """The times of all contestants."""
+    return ", ".join(f"{name} {ms:.4g}" for name, ms in row["figures"].items())
+
+
+def spoken_of(run: dict[str, Any]) -> str:
+    """What the page on tuning quotes."""
+    rows = {(row["name"], row["threads"]): row for row in run["results"]}
+    quoted = [rows[key] for key in SPOKEN_OF if key in rows]
+    lines = [[*cells(row)[:3], milliseconds(row)] for row in quoted]
+    return "\n\n".join([conditions(run), table(["figure", "threads", "measured", "ms"], lines)])
+
+
 def replaced(text: str, figures: str) -> str:
     """The page with new figures between its marks."""
     pattern = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
@@ -100,9 +125,9 @@ def replaced(text: str, figures: str) -> str:
 
 
 def main() -> None:
-    """Rewrites both pages."""
+    """Rewrites all pages."""
     run = json.loads((Path(sys.argv[1]) if len(sys.argv) > 1 else RESULTS).read_text())
-    for page, figures in ((PAGE, full(run)), (README, short(run))):
+    for page, figures in ((PAGE, full(run)), (README, short(run)), (TUNING, spoken_of(run))):
         page.write_text(replaced(page.read_text(), figures))
 
 

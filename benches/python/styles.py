@@ -25,7 +25,7 @@ from pypto.runtime import ChipWorker, RunConfig
 
 HERE = Path(__file__).parent
 FIGURES = HERE / "styles.json"
-PAGES = [HERE.parent / "README.md", HERE.parents[1] / "README.md"]
+PAGES = [HERE.parent / "README.md", HERE.parents[1] / "docs" / "launching.md"]
 MARKS = ("<!-- launch styles: written by benches/python/styles.py -->", "<!-- end of launch styles -->")
 
 COUNTS = (0, 3, 30, 300)

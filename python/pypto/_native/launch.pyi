@@ -53,8 +53,7 @@ class RegistrationHandle:
         Args:
             *args: As for a call. Where the outputs are left out, each launch makes and returns them.
 
-        Raises:
-            As for a call; see `ChipWorker.run`.
+        Errors are those of a call; see `ChipWorker.run`.
         """
 
     def submit(self, *args: Any, config: Any = None) -> LaunchFuture:

@@ -172,7 +172,8 @@ class CompiledProgram:
             left out; and whether outputs were left out.
 
         Raises:
-            What a launch raises for its arguments; `TypeError` without a worker.
+            TypeError: There is no worker.
+            Exception: What a launch raises for its arguments.
         """
         built: tuple[Any, list[Any], bool] = _runtime("call_args").build_orch_args(self, args, worker)
         return built

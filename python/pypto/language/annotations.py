@@ -12,7 +12,7 @@ from pypto.language.errors import outside_kernel
 
 
 class DynVar:
-    """A dynamic extent. The same object in several parameters means the same extent. Made by `pl.dynamic`."""
+    """A dynamic extent called `name`. The same object in several parameters means the same extent."""
 
     __slots__ = ("name",)
 
@@ -70,7 +70,14 @@ def _dim_text(dim: Any) -> str:
 
 
 def dynamic(name: str) -> DynVar:
-    """A dynamic extent for annotations and `bind_dynamic`; one program then serves every value of it."""
+    """A dynamic extent for annotations and `bind_dynamic`; one program then serves every value of it.
+
+    Args:
+        name: An identifier, for messages.
+
+    Raises:
+        ValueError: It is none.
+    """
     return DynVar(name)
 
 
@@ -104,13 +111,19 @@ class TensorView:
     """Third slot of a tensor annotation: validity, strides and layout of the memory behind a parameter."""
 
     valid_shape: Any = None
+    """Extents that exist, in elements."""
     stride: Any = None
+    """Elements from one index to the next, for each axis."""
     layout: TensorLayout = TensorLayout.ND
+    """A label."""
 
 
 @dataclass(frozen=True, slots=True)
 class TileView:
-    """Validity and layout of a tile, as a label."""
+    """Validity and layout of a tile, as labels: they are kept, and change nothing on this device.
+
+    `valid_shape`, `stride` and `start_offset` count elements; `blayout`, `slayout`, `fractal` and `pad` are the chip's.
+    """
 
     valid_shape: Any = None
     stride: Any = None
@@ -123,7 +136,7 @@ class TileView:
 
 @dataclass(frozen=True, slots=True)
 class MemRef:
-    """A fixed place on chip: a hint."""
+    """A fixed place on chip, a hint: `memory_space`, `addr` and `size` in bytes, and an `id`."""
 
     memory_space: MemorySpace
     addr: Any = 0

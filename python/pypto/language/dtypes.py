@@ -10,7 +10,8 @@ _FLOAT, _SIGNED, _UNSIGNED, _BOOL, _OTHER = "float", "signed", "unsigned", "bool
 class DataType:
     """The type of one element, or of a scalar.
 
-    Instances are unique, so `is` compares them. `bits` counts the bits of one element; `torch_name` is the name in
+    Instances are unique, so `is` compares them. `name` is what `pl` calls it; `kind` says whether it is a float, an
+    integer, a truth value or an id; `bits` counts the bits of one element; `torch_name` is the name in
     torch without its prefix, or `None` where torch has no such type; `supported` says whether tensors and tiles can
     have it (as a scalar type every integer is fine).
     """
@@ -88,7 +89,7 @@ class DataType:
 
     @staticmethod
     def from_name(name: str) -> DataType:
-        """Finds a type by its name in this module; `ValueError` where there is none."""
+        """Finds a type by its `name` in this module; `ValueError` where there is none."""
         found = DataType._by_name.get(name)
         if found is None:
             raise ValueError(f"unknown data type {name!r}; known: {', '.join(DataType._by_name)}")
@@ -96,7 +97,7 @@ class DataType:
 
     @staticmethod
     def of(dtype: object) -> DataType | None:
-        """The type that a torch or numpy dtype (or an instance of this class) stands for, or `None`.
+        """The type that `dtype` of torch or numpy (or an instance of this class) stands for, or `None`.
 
         Works by name, so that neither torch nor numpy is imported.
         """

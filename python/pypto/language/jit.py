@@ -11,10 +11,15 @@ from pypto.language.frontdoor import frontend
 
 
 class JITFunction:
-    """A kernel function. `kind` is `entry`, `incore`, `inline`, `opaque`, `host` or `extern`.
+    """A kernel function: what `@pl.jit` and its variants make of the function `fn`.
 
     Calling an entry compiles for the shapes, dtypes and scalars of the arguments and runs the result. `_cache` keeps
     what was compiled, `_plan` what is known without arguments.
+
+    Args:
+        fn: The function that was decorated.
+        kind: `entry`, `incore`, `inline`, `opaque`, `host` or `extern`.
+        options: What the decorator was given.
     """
 
     __name__: str
@@ -35,13 +40,28 @@ class JITFunction:
     def compile(self, *args: Any, config: Any = None, **kwargs: Any) -> Any:
         """The compiled program for sample arguments, or for the annotations alone when no tensor is given.
 
-        Scalars are fixed to the given value; `pl.RUNTIME` keeps one a runtime parameter. The same key gives the very
-        same object. `TypeError` for a bare `pl.Tensor` without an argument, or a scalar without a value.
+        The same shapes, dtypes and scalars give the very same object.
+
+        Args:
+            *args: Tensors and numbers, one for each parameter. Scalars are fixed to the given value; `pl.RUNTIME` keeps
+                one a runtime parameter.
+            config: A `RunConfig`; what concerns compiling is read.
+            **kwargs: Arguments by name.
+
+        Raises:
+            TypeError: A bare `pl.Tensor` without an argument, or a scalar without a value.
+            pypto.ir.KernelError: The body is not what the language has; with file, line and column.
         """
         return frontend().specialise(self, args, kwargs, config)[0]
 
     def lower(self, *args: Any, config: Any = None, **kwargs: Any) -> Any:
-        """The IR program for these arguments, without artifacts on disk."""
+        """The IR program for these arguments, without artifacts on disk; errors as of `compile`.
+
+        Args:
+            *args: As for `compile`.
+            config: As for `compile`.
+            **kwargs: As for `compile`.
+        """
         return frontend().lower(self, args, kwargs, config)
 
     def __repr__(self) -> str:
@@ -73,7 +93,18 @@ class _Decorator:
 
 
 class _Jit(_Decorator):
-    """The decorator itself, with its variants as attributes."""
+    """Makes a kernel function of a Python function, which is read and never executed by Python.
+
+    `@pl.jit` marks the entry, `@pl.jit.incore` a kernel, `@pl.jit.inline` what is spliced into its caller;
+    `@pl.jit.opaque`, `@pl.jit.host` and `@pl.jit.extern` are accepted.
+
+    Args:
+        fn: The function, of a source file. Left out where options are given: `@pl.jit(auto_scope=False)`.
+        **options: Hints, as `auto_scope=` and `level=`.
+
+    Raises:
+        TypeError: What is decorated is no plain function.
+    """
 
     incore = _Decorator("incore")
     inline = _Decorator("inline")

@@ -26,7 +26,7 @@ class FunctionDecl:
 
 
 class InlineFunction:
-    """A macro for `@pl.program` code: its body is spliced into each caller."""
+    """A macro for `@pl.program` code: the body of `fn` is spliced into each caller."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.fn = fn
@@ -41,7 +41,15 @@ def function(fn: Callable[..., Any] | None = None, *, type: FunctionType = Funct
     """Declares a function of a program.
 
     In a `@pl.program` class it records the method; elsewhere it builds the function at once and returns it as IR.
-    `level=`, `role=`, `strict_ssa=`, `auto_scope=` and `attrs=` are accepted; on this device they are hints.
+
+    Args:
+        fn: The function. Left out where options are given.
+        type: What it is: a kernel (`pl.FunctionType.InCore`), the entry (`Orchestration`), ...
+        **options: `level=`, `role=`, `strict_ssa=`, `auto_scope=`, `attrs=`: hints on this device.
+
+    Raises:
+        TypeError: Another option.
+        pypto.ir.KernelError: The body is not what the language has.
     """
     known = {"level", "role", "strict_ssa", "auto_scope", "attrs"}
     unknown = sorted(set(options) - known)
@@ -61,7 +69,16 @@ def function(fn: Callable[..., Any] | None = None, *, type: FunctionType = Funct
 
 
 def program(cls: Any = None, **options: Any) -> Any:
-    """Turns a class of `@pl.function` methods into a program, at class creation."""
+    """Turns a class of `@pl.function` methods into a program, at class creation.
+
+    Args:
+        cls: The class. Left out where options are given.
+        **options: Hints.
+
+    Raises:
+        TypeError: What is decorated is no class.
+        pypto.ir.KernelError: A body is not what the language has.
+    """
     if cls is None:
         return lambda decorated: program(decorated, **options)
     if not inspect.isclass(cls):
@@ -70,6 +87,6 @@ def program(cls: Any = None, **options: Any) -> Any:
 
 
 def inline(fn: Callable[..., Any]) -> InlineFunction:
-    """Makes a macro for `@pl.program` code."""
+    """Makes a macro for `@pl.program` code of the function `fn`."""
     enclosing.remember(fn)
     return InlineFunction(fn)

@@ -11,6 +11,7 @@ from typing import Any
 
 from pypto.language import ops
 from pypto.language.errors import outside_kernel
+from pypto.language.ops import wording
 
 MARK = "__pypto__"
 """Attribute of every function that means something to the frontend: an operation's `Form`, or a construct's name."""
@@ -40,9 +41,7 @@ def stub(form: ops.Form) -> Callable[..., Any]:
         parameters.append(kinds(bare, kind, default=default))
     operation.__name__ = operation.__qualname__ = form.name
     operation.__module__ = ops.NAMESPACES[form.namespace]
-    operation.__doc__ = form.op.doc
-    if not form.op.supported:
-        operation.__doc__ += f"\n\nA kernel that uses it is refused: it {form.op.refusal}."
+    operation.__doc__ = wording.docstring(form)
     setattr(operation, "__signature__", inspect.Signature(parameters))  # noqa: B010  (functions declare no such attribute)
     setattr(operation, MARK, form)
     return operation

@@ -41,7 +41,7 @@ class ChipMemory(TensorMakers, Worker):
             dtype: Element type.
             init: Contents, of exactly this shape and dtype; copied once, so later changes of it do not reach the
                 device. A numpy array works too. Without it the contents are undefined.
-            worker_id: 0.
+            worker_id: Always 0: there is one device.
 
         Returns:
             The tensor. Pass it wherever a program takes a tensor: it is never copied by itself, whatever the
@@ -75,6 +75,10 @@ class ChipMemory(TensorMakers, Worker):
     def free_tensor(self, tensor: DeviceTensor, *, worker_id: int = 0) -> None:
         """Frees a tensor. What was freed before, or died with its worker, is left alone.
 
+        Args:
+            tensor: The tensor.
+            worker_id: Always 0: there is one device.
+
         Raises:
             TypeError: The argument is no `DeviceTensor`.
             ValueError: The tensor belongs to another worker, or is a view of one.
@@ -89,6 +93,10 @@ class ChipMemory(TensorMakers, Worker):
     def malloc(self, nbytes: int, *, worker_id: int = 0) -> int:
         """Allocates bytes without a type and returns their device address. They are freed at close at the latest.
 
+        Args:
+            nbytes: How many, at least 1.
+            worker_id: Always 0: there is one device.
+
         Raises:
             ValueError: `nbytes` is not a positive int.
             MemoryError: There is no such block left.
@@ -98,6 +106,10 @@ class ChipMemory(TensorMakers, Worker):
 
     def free(self, ptr: int, *, worker_id: int = 0) -> None:
         """Frees what `malloc` returned.
+
+        Args:
+            ptr: The address.
+            worker_id: Always 0: there is one device.
 
         Raises:
             ValueError: `ptr` is not the base of a live allocation of this worker.
@@ -118,7 +130,7 @@ class ChipMemory(TensorMakers, Worker):
             dst_dev_ptr: A device tensor, or a device address: anywhere inside one live allocation.
             src_host_ptr: A contiguous host tensor, or a host address (which is trusted).
             nbytes: How much; needed where both sides are addresses.
-            worker_id: 0.
+            worker_id: Always 0: there is one device.
 
         Raises:
             TypeError: A side is of the wrong kind, or `nbytes` is missing.
@@ -134,7 +146,14 @@ class ChipMemory(TensorMakers, Worker):
         *,
         worker_id: int = 0,
     ) -> None:
-        """Copies from the device to the host; see `copy_to`."""
+        """Copies from the device to the host; errors as of `copy_to`.
+
+        Args:
+            dst_host_ptr: A contiguous host tensor, or a host address (which is trusted).
+            src_dev_ptr: A device tensor, or a device address: anywhere inside one live allocation.
+            nbytes: How much; needed where both sides are addresses.
+            worker_id: Always 0: there is one device.
+        """
         self._ready("copy_from", worker_id).copy_from(dst_host_ptr, src_dev_ptr, nbytes)
 
     def memory_report(self) -> MemoryReport:

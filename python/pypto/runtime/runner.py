@@ -108,8 +108,7 @@ def run(program: Any, *tensors: Any, config: RunConfig | None = None, golden: Go
     Returns:
         The result. It gives one time for everything; `benchmark` tells host and device apart.
 
-    Raises:
-        Whatever compiling and launching raise; a difference from `golden` is in the result instead.
+    Errors are those of compiling and launching; a difference from `golden` is in the result instead.
     """
     begin = time.perf_counter()
     config = config or RunConfig()
@@ -199,7 +198,7 @@ def execute_compiled(
     Raises:
         FileNotFoundError: A file of the directory is missing.
         ValueError: A file is malformed, or `level` is not 2.
-        Whatever a launch raises.
+        Exception: What a launch raises.
     """
     from pypto.ir import CompiledProgram
 

@@ -36,27 +36,41 @@ class Worker(ABC):
 
     @abstractmethod
     def malloc(self, nbytes: int, *, worker_id: int = 0) -> int:
-        """Allocates `nbytes` bytes and returns their device address."""
+        """Allocates `nbytes` bytes on the device `worker_id` and returns their address."""
 
     @abstractmethod
     def free(self, ptr: int, *, worker_id: int = 0) -> None:
-        """Frees what `malloc` returned."""
+        """Frees what `malloc` returned as `ptr`, with the same `worker_id`."""
 
     @abstractmethod
     def copy_to(self, dst_dev_ptr: Any, src_host_ptr: Any, nbytes: int | None = None, *, worker_id: int = 0) -> None:
-        """Copies from the host to the device."""
+        """Copies from the host to the device.
+
+        Args:
+            dst_dev_ptr: Device address, or a device tensor.
+            src_host_ptr: Host address, or a tensor.
+            nbytes: Bytes; all of them if not given.
+            worker_id: Which of the worker's devices.
+        """
 
     @abstractmethod
     def copy_from(self, dst_host_ptr: Any, src_dev_ptr: Any, nbytes: int | None = None, *, worker_id: int = 0) -> None:
-        """Copies from the device to the host."""
+        """Copies from the device to the host.
+
+        Args:
+            dst_host_ptr: Host address, or a tensor.
+            src_dev_ptr: Device address, or a device tensor.
+            nbytes: Bytes; all of them if not given.
+            worker_id: Which of the worker's devices.
+        """
 
     @abstractmethod
     def run(self, compiled: CompiledProgram, *args: Any, config: RunConfig | None = None) -> Any:
-        """Launches a program once."""
+        """Launches `compiled` once with `*args`, one for each parameter; `config` has the settings of this launch."""
 
     @abstractmethod
     def register(self, compiled: CompiledProgram) -> RegistrationHandle:
-        """Makes a program ready and returns its handle."""
+        """Makes `compiled` ready and returns its handle."""
 
     def _require_ready(self, op: str) -> None:  # noqa: B027 - a hook that may stay empty
         """Hook: raises where the worker cannot do `op` now."""
@@ -115,6 +129,10 @@ class Worker(ABC):
 
     def free_tensor(self, tensor: DeviceTensor, *, worker_id: int = 0) -> None:
         """Frees a tensor. What was freed already, or was never this worker's, is left alone.
+
+        Args:
+            tensor: The tensor.
+            worker_id: Which of the worker's devices.
 
         Raises:
             TypeError: The argument is no `DeviceTensor`.

@@ -33,16 +33,22 @@ class TensorMakers:
     def empty(self: _Allocator, shape: Sequence[int], dtype: torch.dtype) -> DeviceTensor:
         """A tensor whose contents are undefined; `alloc_tensor(shape, dtype)` by another name.
 
-        Raises:
-            See `alloc_tensor`.
+        Args:
+            shape: Extents, outermost first, all positive.
+            dtype: Element type.
+
+        Errors are those of `alloc_tensor`.
         """
         return self.alloc_tensor(shape, dtype)
 
     def zeros(self: _Allocator, shape: Sequence[int], dtype: torch.dtype) -> DeviceTensor:
         """A tensor of zeros. Nothing is copied, and fresh memory is not even touched.
 
-        Raises:
-            See `alloc_tensor`.
+        Args:
+            shape: Extents, outermost first, all positive.
+            dtype: Element type.
+
+        Errors are those of `alloc_tensor`.
         """
         impl = self._ready("zeros", 0)
         return impl.alloc_tensor(shape, dtype, zeroed=True, scope=memory_scopes.current(impl))
@@ -50,9 +56,14 @@ class TensorMakers:
     def full(self: _Allocator, shape: Sequence[int], fill_value: float | bool, dtype: torch.dtype) -> DeviceTensor:
         """A tensor in which every element is `fill_value`, converted to `dtype` as `torch.full` does.
 
+        Args:
+            shape: Extents, outermost first, all positive.
+            fill_value: The number.
+            dtype: Element type.
+
         Raises:
             RuntimeError: `fill_value` does not fit `dtype` (torch's own text), or the worker is closed.
-            See `alloc_tensor` for the rest.
+            Exception: What `alloc_tensor` raises.
         """
         import torch
 
@@ -106,6 +117,9 @@ class TensorMakers:
 
     def free_module(self: _Allocator, module: Any) -> None:
         """Frees all device tensors in what `alloc_module` returned. What was freed before is left alone.
+
+        Args:
+            module: The containers with the tensors.
 
         Raises:
             ValueError: A tensor belongs to another worker, or is a view. The others are freed nevertheless.

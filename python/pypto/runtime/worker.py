@@ -72,7 +72,7 @@ class ChipWorker(ChipMemory):
 
     Args:
         config: Platform, device and memory; `RunConfig()` if not given. Nothing else in it is read here.
-        level: 2. Larger machines are for `DistributedWorker`.
+        level: Always 2, one chip. Larger machines are for `DistributedWorker`.
         runtime: The kind of runtime that programs must be built for.
         enable_sdma: Whether programs may use the DMA engine between chips.
         auto_init: Whether to open the device now (the default) or in `init()`.
@@ -233,6 +233,13 @@ class ChipWorker(ChipMemory):
     ) -> ChipWorker | None:
         """The innermost active worker with this binding, or None.
 
+        Args:
+            level: Always 2, one chip.
+            platform: Name of the platform.
+            device_id: Number of the device.
+            runtime: Kind of runtime.
+            require_sdma: Whether it must have the DMA engine.
+
         Raises:
             RuntimeError: It was made without `enable_sdma=True` and `require_sdma` asks for it.
         """
@@ -344,7 +351,7 @@ class ChipWorker(ChipMemory):
 
     @property
     def level(self) -> int:
-        """2."""
+        """Level of the machine: 2, one chip."""
         return self._binding.level
 
     @property

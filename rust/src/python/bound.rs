@@ -305,6 +305,7 @@ impl BoundLaunch {
         self.call(py, args.as_slice(), config)
     }
 
+    /// Replaces arguments, by the names of their parameters (`**changes`). Where one is refused, nothing is replaced.
     #[pyo3(signature = (**changes))]
     fn update(&self, py: Python<'_>, changes: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
         let handle = self.handle.get();

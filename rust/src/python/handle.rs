@@ -324,13 +324,13 @@ impl RegistrationHandle {
         self.call(py, args.as_slice(), config)
     }
 
-    /// Checks the arguments once, for launches that follow.
+    /// Checks the arguments once, for launches that follow; `*args` as for a call.
     #[pyo3(signature = (*args))]
     fn bind<'py>(slf: &Bound<'py, Self>, args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, BoundLaunch>> {
         BoundLaunch::make(slf, args.as_slice())
     }
 
-    /// Puts a launch into the queue of the worker.
+    /// Puts a launch into the queue of the worker; `*args` and `config` as for a call. Returns its future.
     #[pyo3(signature = (*args, config = None))]
     fn submit<'py>(
         slf: &Bound<'py, Self>,
@@ -362,6 +362,7 @@ impl RegistrationHandle {
         self.is_closed()
     }
 
+    /// Makes this handle unusable. Other handles of the program stay usable; its memory is freed at close.
     fn unregister(&self) {
         self.unregistered.store(true, Ordering::Relaxed);
     }

@@ -36,6 +36,7 @@ macro_rules! getters {
                 self.report.live_buffers.iter().map(|buffer| Buffer::new(view(buffer))).collect()
             }
 
+            /// All figures by name; sizes are bytes.
             fn as_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
                 let dict = PyDict::new(py);
                 $(dict.set_item(stringify!($name), self.$name())?;)*

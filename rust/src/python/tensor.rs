@@ -23,7 +23,8 @@ const RULE: ShapeRule = ShapeRule { of: "DeviceTensor", positive: "must be all p
 
 /// A typed view of device memory.
 ///
-/// It is a value: pointer, shape and dtype decide equality. What a launch checks is the buffer behind it.
+/// `data_ptr` is its device address, `shape` its extents, outermost first, `dtype` the type of an element, and `buffer` the
+/// allocation at that address. It is a value: pointer, shape and dtype decide equality. What a launch checks is the buffer.
 #[pyclass(frozen, weakref, module = "pypto.runtime")]
 pub(super) struct DeviceTensor {
     addr: u64,
@@ -189,6 +190,7 @@ impl DeviceTensor {
         self.resident.as_ref().is_some_and(|resident| resident.buffer.state() == BufferState::Live)
     }
 
+    /// A torch tensor on the host with a copy of the elements.
     fn to_host<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let shared = self.allocated("to_host()")?.shared("to_host()")?;
         let keywords = PyDict::new(py);
@@ -198,6 +200,7 @@ impl DeviceTensor {
         Ok(host)
     }
 
+    /// Copies `host`, an array of this shape and dtype, into the device memory. Returns the tensor.
     fn copy_<'py>(slf: Bound<'py, Self>, host: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
         let tensor = slf.get();
         let shared = tensor.allocated("copy_()")?.shared("copy_()")?;
@@ -207,6 +210,7 @@ impl DeviceTensor {
         Ok(slf)
     }
 
+    /// A numpy array with a copy of the elements. BF16, which numpy has not, is a `TypeError`.
     fn numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         if matches!(self.dtype, DType::BF16 | DType::F8E4M3 | DType::F8E5M2 | DType::F8E8M0 | DType::F4x2) {
             return Err(Edge::UnsupportedArrayDtype.error(format!(
@@ -260,6 +264,7 @@ impl DeviceTensor {
         self.part("indexing", part.first * self.dtype.size() as u64, part.shape)
     }
 
+    /// The same memory with the extents `*shape`, as many elements as before; one of them may be -1.
     #[pyo3(signature = (*shape))]
     fn view(&self, shape: &Bound<'_, PyTuple>) -> PyResult<Self> {
         self.part("view()", 0, views::reshaped(&self.shape, shape)?)

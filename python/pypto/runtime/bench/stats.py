@@ -171,7 +171,7 @@ class BenchmarkStats:
 
     @staticmethod
     def from_dict(record: dict[str, Any]) -> BenchmarkStats:
-        """The benchmark that `to_dict` wrote.
+        """The benchmark that `to_dict` wrote as `record`.
 
         Raises:
             ValueError: It is no such record, or one of a newer version.
@@ -180,7 +180,7 @@ class BenchmarkStats:
 
     @staticmethod
     def from_json(text: str | bytes) -> BenchmarkStats:
-        """The benchmark that `to_json` wrote.
+        """The benchmark that `to_json` wrote as `text`.
 
         Raises:
             ValueError: The text is no JSON or no benchmark.
@@ -229,6 +229,9 @@ class BenchmarkStats:
     def per_dispatch(self, metric: str = "device") -> dict[tuple[int, int], list[float]]:
         """One value for each round by process and slot, for programs on several devices; empty on one.
 
+        Args:
+            metric: `device`, `host` or `effective`.
+
         Raises:
             ValueError: The metric is none of `device`, `host` and `effective`.
         """
@@ -237,6 +240,9 @@ class BenchmarkStats:
 
     def per_rank(self, metric: str = "device") -> dict[int, list[float]]:
         """One value for each round by process, for programs on several devices; empty on one.
+
+        Args:
+            metric: `device`, `host` or `effective`.
 
         Raises:
             ValueError: The metric is none of `device`, `host` and `effective`.
@@ -266,7 +272,13 @@ class BenchmarkStats:
         return f"{header}\n{one.format_tree(us=us)}"
 
     def print_tree(self, launch: int | None = None, *, us: bool = True, file: TextIO | None = None) -> None:
-        """Prints `format_tree`."""
+        """Prints `format_tree`.
+
+        Args:
+            launch: As in `format_tree`.
+            us: As in `format_tree`.
+            file: Where to; standard output if not given.
+        """
         print(self.format_tree(launch, us=us), file=file or sys.stdout)
 
     def mean_invocation(self, *, pid: int | None = None, slot: int | None = None) -> TraceInvocation | None:
@@ -330,7 +342,15 @@ class BenchmarkStats:
         slot: int | None = None,
         file: TextIO | None = None,
     ) -> None:
-        """Prints `format_mean_tree`."""
+        """Prints `format_mean_tree`.
+
+        Args:
+            us: As in `format_mean_tree`.
+            spread: As in `format_mean_tree`.
+            pid: As in `mean_invocation`.
+            slot: As in `mean_invocation`.
+            file: Where to; standard output if not given.
+        """
         print(self.format_mean_tree(us=us, spread=spread, pid=pid, slot=slot), file=file or sys.stdout)
 
     def __str__(self) -> str:
