@@ -30,6 +30,7 @@ mod memory;
 mod mismatch;
 mod packed;
 mod prepared;
+mod profile;
 mod ranges;
 mod register;
 mod residency;

@@ -16,9 +16,9 @@ pub(super) mod shadow;
 pub(super) mod tasks;
 
 use super::exec::{self, Prepared, ScratchPlan, State, Waits};
-use super::lower::{self, Lowered};
+use super::lower::{self, Lowered, Purpose};
 use super::pool::CorePool;
-use super::{SimDevice, step_scratch};
+use super::{SimDevice, round, step_scratch};
 use crate::device::{Device, DeviceError, Executable, Launch};
 use crate::program::{Program, verify};
 use shadow::Shadow;
@@ -67,9 +67,8 @@ impl Device for CheckingDevice {
 
     fn compile(&self, program: &Program) -> Result<Box<dyn Executable>, DeviceError> {
         verify(program)?;
-        let lowered = lower::lower(program, self.sim.isa, true)?;
+        let lowered = lower::lower(program, self.sim.isa, Purpose::Checks)?;
         let cores = self.sim.pool.cores();
-        let round = |bytes: u64| bytes.next_multiple_of(64);
         let scratch = lowered.kernels.iter().flat_map(|kernel| &kernel.steps).map(step_scratch).max();
         let plan = ScratchPlan {
             task_cores: 1,
