@@ -467,7 +467,7 @@ class Worker:
         schedule_seed: int | None = None,
         queue_depth: int = 64,
         sanitize: Sequence[str] = ...,
-        profile: bool = False,
+        observe: str | None = None,
         name: str | None = None,
         residency: str = "off",
     ) -> Worker:
@@ -522,10 +522,7 @@ class Worker:
     def register(
         self, program: Program, *, owner: object, compiled: object, output_indices: Sequence[int], has_return: bool
     ) -> RegistrationHandle:
-        """Makes a program ready.
-
-        `output_indices` are the parameters that a return-style call leaves out, if there are such calls.
-        """
+        """Makes a program ready. `output_indices` are the parameters that a return-style call leaves out."""
 
     def close(self, *, stop: bool = False) -> tuple[list[str], RuntimeError | None]:
         """Closes the device.
@@ -592,18 +589,10 @@ class TraceFile:
 def check_arguments(handle: RegistrationHandle, args: tuple[Any, ...]) -> list[int]:
     """Checks one argument for each parameter as a launch would; the scalars as the device takes them, 64 bits each."""
 
-def take_profile(handle: RegistrationHandle) -> dict[str, Any] | None:
-    """What the launches of a program took, step by step, since this was asked for last, times in nanoseconds.
-
-    None where its worker was not opened with `profile=True`.
-    """
-
-def measure_peaks(threads: int) -> dict[str, Any]:
-    """What this machine can do on so many threads at once: bytes and operations in a second. Takes about a second."""
-
-def instruction_set() -> str:
-    """The instruction set of the kernels of new workers: `generic`, `avx2` or `avx512`."""
-
+def take_profile(handle: RegistrationHandle) -> dict[str, Any] | None: ...
+def take_tasks(handle: RegistrationHandle) -> list[dict[str, Any]] | None: ...
+def measure_peaks(threads: int) -> dict[str, Any]: ...
+def instruction_set() -> str: ...
 def mirror_trace(on: bool, *, device_spans: bool = True) -> None:
     """Prints `[STRACE]` lines after each launch, those of the device only with `device_spans`; or stops doing so."""
 

@@ -6,13 +6,6 @@ import pytest
 from test_cli import KERNELS, answer, plain, pypto
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _cache(tmp_path_factory: pytest.TempPathFactory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 def test_a_profile_is_a_table_or_json() -> None:
     words = ("profile", f"{KERNELS}:scale", "--dim", "M=48", "--arg", "factor=2", "--launches", 3)
     found = answer(*words)

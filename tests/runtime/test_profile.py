@@ -36,13 +36,6 @@ def layer(
     return out
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _cache(tmp_path_factory: pytest.TempPathFactory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 @pytest.fixture(scope="module")
 def arguments() -> tuple[torch.Tensor, ...]:
     return torch.randn(64, 256), torch.randn(256, 128), torch.zeros(64, 128)

@@ -152,12 +152,24 @@ def inspect(
     request: Request,
     *,
     stage: Annotated[str | None, typer.Option("--pass", metavar="NAME", help="Only after this pass.")] = None,
+    memory_map: Annotated[
+        bool, typer.Option("--memory", help="What lies in the on-chip buffers at once, instead of the IR.")
+    ] = False,
+    graph: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="OUT.svg", help="Launch once and draw the tasks, instead of printing the IR.", dir_okay=False
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Print the IR of a kernel after each pass."""
-    from pypto.cli.inspect import inspect_kernel
+    """Print the IR of a kernel after each pass, its on-chip memory, or draw its tasks."""
+    from pypto.cli.inspect import inspect_kernel, write_task_graph
 
-    show(inspect_kernel(request, stage), as_json)
+    if graph is not None:
+        show(write_task_graph(request, graph), as_json)
+        return
+    show(inspect_kernel(request, stage, memory_map), as_json)
 
 
 @app.command()

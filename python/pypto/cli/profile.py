@@ -32,7 +32,7 @@ class View:
             yield f"roofline in {self.roofline}"
 
 
-def profile_kernel(request: Request, launches: int, fresh_peaks: bool) -> Profile:
+def profile_kernel(request: Request, launches: int, fresh_peaks: bool = False) -> Profile:
     """Profiles a kernel with the arguments that the command line gives."""
     kernel = load(request.target)
     dims, given = arguments.pairs(request.dims, "--dim"), arguments.pairs(request.given, "--arg")

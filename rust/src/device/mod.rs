@@ -12,7 +12,7 @@ use crate::error::ErrorKind;
 use crate::program::{Loc, Program, ProgramError};
 use crate::shape::Shape;
 use findings::Findings;
-use profile::Profile;
+use profile::{Profile, TaskOf};
 
 /// One opened device.
 pub trait Device: Send + Sync {
@@ -106,6 +106,11 @@ pub trait Executable: Send {
 
     /// What the launches since the last call took, step by step; `None` from a device that does not profile.
     fn take_profile(&mut self) -> Option<Profile> {
+        None
+    }
+
+    /// The tasks of the last launch in program order; `None` from a device that does not follow them.
+    fn take_tasks(&mut self) -> Option<Vec<TaskOf>> {
         None
     }
 

@@ -1,4 +1,4 @@
-//! What a device tells about the time of a program's steps.
+//! What a device tells about launches: the time of steps, and tasks with what they wait for.
 
 use crate::dtype::DType;
 use crate::program::Loc;
@@ -58,4 +58,18 @@ pub struct OperationProfile {
     pub tile_bytes: u64,
     /// Nanoseconds that its instructions would take alone, operands in registers. Chains only.
     pub alone_ns: f64,
+}
+
+/// A task of a launch.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TaskOf {
+    /// Index of its kernel in the program; `None` for the orchestration, where it reads or writes elements itself, and for
+    /// a task that only waits.
+    pub kernel: Option<u32>,
+    /// Where it is launched.
+    pub at: Loc,
+    /// Blocks of it.
+    pub blocks: u64,
+    /// The tasks that it waits for, by their numbers, without those that the others wait for.
+    pub waits: Vec<u32>,
 }

@@ -58,9 +58,9 @@ mod _pypto {
     #[pymodule_export]
     use super::{
         bound::BoundLaunch, buffer::Buffer, check::check_arguments, handle::RegistrationHandle, memory::MemoryReport,
-        memory::MemoryScope, profile::instruction_set, profile::measure_peaks, profile::take_profile, program::Program,
-        submit::QueuedLaunch, tensor::DeviceTensor, trace::Recording, trace::mirror_trace, trace::trace_available,
-        trace_file::TraceFile, worker::Worker,
+        memory::MemoryScope, profile::instruction_set, profile::measure_peaks, profile::take_profile,
+        profile::take_tasks, program::Program, submit::QueuedLaunch, tensor::DeviceTensor, trace::Recording,
+        trace::mirror_trace, trace::trace_available, trace_file::TraceFile, worker::Worker,
     };
 
     use super::*;

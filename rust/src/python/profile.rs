@@ -1,9 +1,9 @@
-//! Profiles and peaks as plain data; `runtime/profile` makes tables of them.
+//! Profiles, peaks and tasks as plain data; `runtime/profiling` makes tables of them.
 
 use super::codes::Edge;
 use super::handle::RegistrationHandle;
 use super::shared::detached;
-use crate::device::profile::{Profile, StepKind};
+use crate::device::profile::{Profile, StepKind, TaskOf};
 use crate::device::sim::pool::MAX_CORES;
 use crate::kernels::Isa;
 use crate::kernels::peaks::Peaks;
@@ -12,7 +12,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 /// What the launches of a registered program took, step by step, since this was asked for last: `launches` and `steps`, times
-/// in nanoseconds. None where its worker was not opened with `profile=True`.
+/// in nanoseconds. None where its worker was not opened with
+/// `observe="steps"`.
 ///
 /// # Errors
 /// `RuntimeError` for a closed worker.
@@ -25,6 +26,33 @@ pub(super) fn take_profile<'py>(
     let registration = handle.registration();
     let profile = handle.shared().enter(py, "profile")?.take_profile(registration)?;
     profile.map(|profile| plain(py, registration.program(), &profile)).transpose()
+}
+
+/// The tasks of the last launch of a registered program in order: `kernel` (None for the orchestration), `file`, `line`,
+/// `blocks`, and `waits`, the numbers of the tasks that each waits for. None where its worker was not opened with
+/// `observe="tasks"`.
+///
+/// # Errors
+/// `RuntimeError` for a closed worker.
+#[pyfunction]
+pub(super) fn take_tasks<'py>(
+    py: Python<'py>,
+    handle: &Bound<'py, RegistrationHandle>,
+) -> PyResult<Option<Bound<'py, PyList>>> {
+    let handle = handle.get();
+    let registration = handle.registration();
+    let Some(tasks) = handle.shared().enter(py, "profile")?.take_tasks(registration)? else { return Ok(None) };
+    let program = registration.program();
+    let list = PyList::empty(py);
+    for TaskOf { kernel, at, blocks, waits } in tasks {
+        let item = PyDict::new(py);
+        item.set_item("kernel", kernel.map(|kernel| program.kernels[kernel as usize].name.as_str()))?;
+        place(&item, program, at)?;
+        item.set_item("blocks", blocks)?;
+        item.set_item("waits", waits)?;
+        list.append(item)?;
+    }
+    Ok(Some(list))
 }
 
 /// What this machine can do on `threads` threads at once: bytes and operations in a second by name, and the instruction set.
@@ -60,17 +88,13 @@ pub(super) fn instruction_set() -> PyResult<String> {
 }
 
 fn plain<'py>(py: Python<'py>, program: &Program, profile: &Profile) -> PyResult<Bound<'py, PyDict>> {
-    let place = |dict: &Bound<'py, PyDict>, Loc(file, line, _): Loc| {
-        dict.set_item("file", program.files.get(file as usize).map_or("", String::as_str))?;
-        dict.set_item("line", line)
-    };
     let steps = PyList::empty(py);
     for step in &profile.steps {
         let operations = PyList::empty(py);
         for operation in &step.operations {
             let item = PyDict::new(py);
             item.set_item("name", operation.name)?;
-            place(&item, operation.at)?;
+            place(&item, program, operation.at)?;
             item.set_item("dtype", operation.dtype.to_string())?;
             item.set_item("operations", operation.operations)?;
             item.set_item("device_bytes", operation.device_bytes)?;
@@ -86,7 +110,7 @@ fn plain<'py>(py: Python<'py>, program: &Program, profile: &Profile) -> PyResult
             StepKind::Tile => "tile",
         };
         item.set_item("kind", kind)?;
-        place(&item, step.at)?;
+        place(&item, program, step.at)?;
         item.set_item("runs", step.runs)?;
         item.set_item("ns", step.ns)?;
         item.set_item("operations", operations)?;
@@ -96,4 +120,9 @@ fn plain<'py>(py: Python<'py>, program: &Program, profile: &Profile) -> PyResult
     dict.set_item("launches", profile.launches)?;
     dict.set_item("steps", steps)?;
     Ok(dict)
+}
+
+fn place(dict: &Bound<'_, PyDict>, program: &Program, Loc(file, line, _): Loc) -> PyResult<()> {
+    dict.set_item("file", program.files.get(file as usize).map_or("", String::as_str))?;
+    dict.set_item("line", line)
 }

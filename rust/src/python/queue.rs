@@ -11,6 +11,8 @@
 use super::shared::detached;
 use super::submit::{Job, Outcome};
 use super::trace;
+use crate::id::WorkerId;
+use crate::trace::{counter, names};
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict};
 use std::collections::VecDeque;
@@ -32,6 +34,8 @@ pub(super) struct Queue {
     told: Condvar,
     /// How many launches may be between submission and the end of their callbacks.
     depth: usize,
+    /// The worker, for traces.
+    worker: WorkerId,
 }
 
 #[derive(Default)]
@@ -53,13 +57,18 @@ struct Inner {
 }
 
 impl Queue {
-    pub(super) fn new(depth: usize) -> Arc<Self> {
+    pub(super) fn new(worker: WorkerId, depth: usize) -> Arc<Self> {
         let [submitted, launched, told] = [(); 3].map(|()| Condvar::new());
-        Arc::new(Self { inner: Mutex::default(), submitted, launched, told, depth })
+        Arc::new(Self { inner: Mutex::default(), submitted, launched, told, depth, worker })
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records how many launches are not over. Under the lock, so that values are in the order of what they count.
+    fn count_open(&self, inner: &Inner) {
+        counter(names::QUEUE_DEPTH, self.worker.get() as u32, || inner.count - inner.done);
     }
 
     /// Waits, detached, until `is_so`; Ctrl-C ends the wait.
@@ -122,6 +131,7 @@ impl Queue {
         let job = make();
         inner.jobs.push_back(job.clone());
         inner.count += 1;
+        self.count_open(&inner);
         let wake = inner.launcher_waits;
         drop(inner);
         // Waking nobody costs a system call too.
@@ -210,7 +220,11 @@ impl Queue {
             }
             for (job, outcome) in over {
                 job.tell(py, outcome);
-                self.inner().done += 1;
+                {
+                    let mut inner = self.inner();
+                    inner.done += 1;
+                    self.count_open(&inner);
+                }
                 self.told.notify_all();
             }
             trace::flush_mirror(py);

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pypto import _pypto, failures
 from pypto.runtime import call_args, programs
 from pypto.runtime.bench import benchmark
-from pypto.runtime.chip_memory import default_device_memory
 from pypto.runtime.device_tensor import DeviceTensor
+from pypto.runtime.profiling.observed import device, is_tensor, placed, refuse_resident
 from pypto.runtime.profiling.peaks import peaks
 from pypto.runtime.profiling.result import Operation, Profile, Step, attributed
 from pypto.runtime.run_config import RunConfig
@@ -54,14 +52,13 @@ def profile(
         if value < least:
             raise failures.SETTING_VALUE(f"{name} must be at least {least}, got {value}")
     compiled = programs.check_compiled(compiled)
-    if any(isinstance(arg, DeviceTensor) for arg in args):
-        raise failures.SETTING_VALUE("profile() keeps all tensors on a device of its own: pass host tensors")
+    refuse_resident("profile", args)
     whole = call_args.with_outputs(compiled, args)
     found = _launched(compiled, whole, launches, warmup, cores)
     with ChipWorker(RunConfig(platform=compiled.platform, cores=cores)) as worker:
-        placed = [worker.from_host(arg) if _is_tensor(arg) else arg for arg in whole]
-        stats = benchmark(compiled, placed, rounds=launches, warmup=warmup, worker=worker)
-        for tensor in placed:
+        resident = [worker.from_host(arg) if is_tensor(arg) else arg for arg in whole]
+        stats = benchmark(compiled, resident, rounds=launches, warmup=warmup, worker=worker)
+        for tensor in resident:
             if isinstance(tensor, DeviceTensor):
                 worker.free_tensor(tensor)
     return Profile(compiled.name, launches, cores, stats.device.median, peaks(cores, fresh=fresh_peaks), _steps(found))
@@ -71,39 +68,19 @@ def _launched(
     compiled: CompiledProgram, args: list[Any], launches: int, warmup: int, cores: int
 ) -> list[list[dict[str, Any]]]:
     """The steps of each launch as the extension tells them."""
-    with _device(compiled.platform, cores) as device:
-        handle = programs.register(device, compiled, None, None)
-        placed = [_placed(device, arg) if _is_tensor(arg) else arg for arg in args]
+    with device(compiled.platform, cores, "steps") as chip:
+        handle = programs.register(chip, compiled, None, None)
+        resident = placed(chip, args)
         for _ in range(warmup):
-            handle(*placed)
+            handle(*resident)
         _pypto.take_profile(handle)
         found = []
         for _ in range(launches):
-            handle(*placed)
+            handle(*resident)
             taken = _pypto.take_profile(handle)
             assert taken is not None, "the device was opened for profiles"
             found.append(taken["steps"])
         return found
-
-
-@contextmanager
-def _device(platform: str, cores: int) -> Iterator[_pypto.Worker]:
-    device = _pypto.Worker(platform, 0, capacity=default_device_memory(), cores=cores, profile=True)
-    try:
-        yield device
-    finally:
-        device.close()
-
-
-def _is_tensor(arg: Any) -> bool:
-    return hasattr(arg, "__dlpack__") and getattr(arg, "shape", ()) != ()
-
-
-def _placed(device: _pypto.Worker, arg: Any) -> DeviceTensor:
-    import torch
-
-    host = torch.as_tensor(arg)
-    return device.alloc_tensor(tuple(host.shape), host.dtype, init=host.contiguous())
 
 
 def _steps(found: list[list[dict[str, Any]]]) -> tuple[Step, ...]:
