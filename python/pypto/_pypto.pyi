@@ -27,7 +27,11 @@ __all__ = [
     "Worker",
     "__version__",
     "check_arguments",
+    "instruction_set",
+    "measure_peaks",
     "mirror_trace",
+    "take_profile",
+    "take_tasks",
     "trace_available",
 ]
 
@@ -567,11 +571,7 @@ class Recording:
 
 @final
 class TraceFile:
-    """A recording that is written to a file while it goes on.
-
-    Args:
-        path: The file; it is replaced.
-        format: `chrome`, `perfetto` or `strace`.
+    """A recording that is written to the file `path` while it goes on, as `chrome`, `perfetto` or `strace`.
 
     Raises:
         OSError: The file cannot be written.

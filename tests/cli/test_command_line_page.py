@@ -28,6 +28,7 @@ def without_numbers(text: str) -> str:
     """What stays from run to run and machine to machine: no numbers, no widths, no verdict."""
     text = re.sub(r"[\s─━┳┡╇┩│┃┏┓└┘┴┬┌┐├┤╭╮╰╯]+", " ", text)
     text = re.sub(r"\d+(?:[\d.,]*\d)?", "N", text)
+    text = re.sub(r"\b(avxN|generic), N thread", "ISA, N thread", text)
     text = re.sub(
         r"\b(host-bound|device-bound|balanced): the device works.*?(?=scale against|old\.json: N|$)", "V ", text
     )
@@ -42,7 +43,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_commands_print_what_the_page_shows(directory: Path) -> None:
-    assert len(SHOWN) == 7
+    assert len(SHOWN) == 11
     for command, output in SHOWN:
         assert without_numbers(printed(command, directory)) == without_numbers(output), command
 

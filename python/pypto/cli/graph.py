@@ -16,6 +16,7 @@ _BOX, _HIGH = 168, 40
 _GAP, _DOWN, _EDGE = 24, 46, 24
 _HUES = ("#dcefe8", "#dfe8f7", "#f7ead7", "#eee0f3", "#f6dfe0", "#e6ecd4", "#dceaf0", "#efe6dd")
 _WORDS = 22
+_LETTER = 7
 
 
 def write_graph(title: str, tasks: Sequence[Task], path: Path) -> None:
@@ -28,10 +29,10 @@ def drawing(title: str, tasks: Sequence[Task]) -> str:
     shown = tasks[:_MOST]
     places = _places(shown)
     kernels = list(dict.fromkeys(task.kernel for task in shown))
-    width = max((x for x, _ in places), default=0) + _BOX + _EDGE
     height = max((y for _, y in places), default=0) + _HIGH + _EDGE
     left_out = f", {len(tasks) - _MOST:,} more are not shown" if len(tasks) > _MOST else ""
     head = f"{title}: {len(tasks):,} tasks, each below those that it waits for{left_out}"
+    width = max(max((x for x, _ in places), default=0) + _BOX + _EDGE, _LETTER * len(head) + 2 * _EDGE)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
         'font-family="system-ui, sans-serif" font-size="11">',

@@ -18,7 +18,7 @@ from pypto.cli.session import Request, compile_for
 from pypto.cli.usage import UsageError
 from pypto.ir.nodes import Program
 from pypto.ir.passes import outline, split_phases
-from pypto.ir.passes.on_chip import Occupancy, on_chip_use
+from pypto.ir.passes.on_chip import Occupancy, Tile, on_chip_use
 from pypto.language.jit import JITFunction
 from pypto.runtime.profiling import Task, task_graph
 
@@ -60,11 +60,11 @@ class View:
 
     def _map(self) -> Table:
         table = Table(title=f"{self.kernel}: on-chip buffers", title_justify="left")
-        for name in ("scope", "buffer", "line", "KiB", "of", "tiles then"):
+        for name in ("scope", "buffer", "line", "KiB", "of", "tiles then, KiB"):
             table.add_column(name, justify="right" if name in ("line", "KiB", "of") else "left")
         for one in self.memory:
             share = f"{one.capacity // _KIB} {one.used / one.capacity:.0%}"
-            tiles = "\n".join(f"{tile.name}: {tile.type} {tile.nbytes / _KIB:g}" for tile in one.tiles)
+            tiles = "\n".join(f"{_short(tile)} {tile.nbytes / _KIB:g}" for tile in one.tiles)
             style = "bold red" if one.used > one.capacity else ""
             table.add_row(
                 one.kernel, one.space.value, str(one.loc.line), f"{one.used / _KIB:g}", share, tiles, style=style
@@ -130,6 +130,12 @@ def write_task_graph(request: Request, path: Path) -> Drawn:
 def _args(kernel: Kernel, request: Request) -> list[Any]:
     dims, given = arguments.pairs(request.dims, "--dim"), arguments.pairs(request.given, "--arg")
     return list(arguments.build(kernel, dims, given, request.seed).values())
+
+
+def _short(tile: Tile) -> str:
+    """A tile in one line of a narrow column: `scores [64, 64] FP32`."""
+    shape, _, dtype = tile.type.removeprefix("pl.Tile[").removesuffix("]").rpartition(", pl.")
+    return f"{tile.name} {shape} {dtype}"
 
 
 def _plain(one: Occupancy) -> dict[str, Any]:

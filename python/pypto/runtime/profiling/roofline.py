@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from pypto.runtime.profiling.result import Profile, Step
 
 _ENDINGS = (".png", ".svg")
+_NAMED = 12
+"""Steps in the legend: those with most time."""
 _HUES = {"chain": "#0a7a5c", "product": "#2f6fb5", "tile": "#b36b00"}
 
 
@@ -46,11 +48,14 @@ def _draw(axes: Any, profile: Profile) -> None:
     high = max([peaks.fp32 / peaks.memory * 8, *(one * 3 for one in intensities)])
     _roofs(axes, profile, shown, low, high)
     most = max((step.us for step in shown), default=1.0)
+    named = sorted(shown, key=lambda step: -step.us)[:_NAMED]
     for number, (step, x) in enumerate(zip(shown, intensities, strict=True), 1):
         y = step.flops_per_second / 1e9
         size = 30 + 300 * step.us / most
         axes.scatter([x], [y], s=size, color=_HUES[step.kind], alpha=0.8, zorder=3, edgecolor="white")
         axes.annotate(str(number), (x, y), fontsize=8, ha="center", va="center", zorder=4)
+        if step not in named:
+            continue
         label = f"{number}: line {step.line}, {step.name}, {step.us:,.1f} us ({step.share:.0%})"
         axes.scatter([], [], s=40, color=_HUES[step.kind], label=label)
     axes.set_xscale("log")
@@ -62,7 +67,7 @@ def _draw(axes: Any, profile: Profile) -> None:
     axes.set_title(f"{profile.program} on {peaks.isa}, {threads}: areas are times", fontsize=11)
     axes.grid(visible=True, which="major", linewidth=0.4, alpha=0.6)
     if shown:
-        axes.legend(loc="lower right", fontsize=8)
+        axes.legend(loc="best", fontsize=8)
 
 
 def _roofs(axes: Any, profile: Profile, shown: list[Step], low: float, high: float) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import linecache
+import os
+import textwrap
 from typing import TYPE_CHECKING
 
 from pypto.runtime.profiling.show import amount, explanation
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
 _GAP = 12
 """Lines without cost that are shown between two that have some; more are left out."""
 _AROUND = 3
+_WIDTH = 108
 _HEAD = f"{'us':>10} {'share':>6} {'bytes':>7} {'flops':>7} | "
 
 
@@ -23,7 +26,7 @@ def annotated(profile: Profile) -> str:
         files.setdefault(one.file, {}).setdefault(one.line, []).append(one)
     text = []
     for file, lines in files.items():
-        text += [f"{profile.program}: {file}", _HEAD]
+        text += [f"{profile.program}: {_shown(file)}", _HEAD]
         shown = 0
         for line in _around(sorted(lines), len(linecache.getlines(file))):
             if shown and line != shown + 1:
@@ -33,7 +36,14 @@ def annotated(profile: Profile) -> str:
             )
             shown = line
         text.append("")
-    return "\n".join([*text, *explanation(profile)])
+    notes = [textwrap.fill(note, _WIDTH) for note in explanation(profile)]
+    return "\n".join([*text, *notes])
+
+
+def _shown(file: str) -> str:
+    """The path from here, where the file lies below."""
+    relative = os.path.relpath(file)
+    return file if relative.startswith(os.pardir) else relative
 
 
 def _around(costly: list[int], last: int) -> list[int]:
