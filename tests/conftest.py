@@ -27,9 +27,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session", autouse=True)
 def _build_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What tests compile, child processes included, does not land in the source tree."""
+    """What tests compile and measure, child processes included, lands neither in the source tree nor in a home."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYPTO_PROG_BUILD_DIR", str(tmp_path_factory.mktemp("build_output")))
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
 
 

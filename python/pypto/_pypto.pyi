@@ -6,6 +6,7 @@ one file for each part.
 
 from pypto._native.launch import BoundLaunch, Program, QueuedLaunch, RegistrationHandle, check_arguments
 from pypto._native.memory import MemoryReport, MemoryScope
+from pypto._native.profile import instruction_set, measure_peaks, take_profile, take_tasks
 from pypto._native.tensor import Buffer, DeviceTensor
 from pypto._native.trace import Recording, TraceFile, mirror_trace, trace_available
 from pypto._native.trace import _Span as _Span
@@ -26,7 +27,11 @@ __all__ = [
     "Worker",
     "__version__",
     "check_arguments",
+    "instruction_set",
+    "measure_peaks",
     "mirror_trace",
+    "take_profile",
+    "take_tasks",
     "trace_available",
 ]
 

@@ -90,6 +90,10 @@ RUNTIME_MISMATCH = Failure(
 )
 UNKNOWN_PLATFORM = Failure("unknown_platform", ValueError, "No such platform. The text lists those that exist.")
 NOT_COMPILED = Failure("not_compiled", TypeError, "Something that is no compiled program. Compile it first.")
+PLOT_FORMAT = Failure("plot_format", ValueError, "Plots are written as PNG or SVG, by the ending of the file's name.")
+MISSING_EXTRA = Failure(
+    "missing_extra", RuntimeError, "A library of an optional extra is not installed. The text says which extra."
+)
 TRACE_FORMAT = Failure("trace_format", ValueError, "No trace format belongs to the ending of the file's name.")
 SETTING_TYPE = Failure("setting_type", TypeError, "A setting has the wrong type. The text says what it may be.")
 SETTING_VALUE = Failure("setting_value", ValueError, "A setting has a value that it cannot have. The text says which.")

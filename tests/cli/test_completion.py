@@ -1,4 +1,4 @@
-"""The shell completes the commands and their options."""
+"""The shell completes the commands, their options, and the kernels of a file."""
 
 import os
 import shutil
@@ -45,6 +45,64 @@ reply bench kern
     assert {"run", "bench", "trace", "inspect", "doctor", "cache"} <= set(first.split())
     # Nothing for a file: bash then completes the names of files (`-o default`).
     assert others == ["bench", "--resident --report", ""]
+
+
+KERNELS = Path(__file__).parent / "kernels.py"
+OTHERS = """
+import pypto.language as pl
+from pypto.language import jit, program
+
+@jit(auto=True)
+def first(x): ...
+
+@pl.jit.inline
+def helper(x): ...
+
+@program
+class Second: ...
+
+def plain(x): ...
+
+raise SystemExit("completing imports nothing")
+"""
+
+
+def test_bash_completes_the_kernels_behind_the_colon_which_it_takes_for_a_word(tmp_path: Path) -> None:
+    others = tmp_path / "others.py"
+    others.write_text(OTHERS)
+    found = in_bash(
+        f"""
+source <(pypto --show-completion bash 2> /dev/null || pypto --show-completion)
+reply() {{ COMP_WORDS=(pypto "$@"); COMP_CWORD=$#; COMPREPLY=(); _pypto_completion pypto; echo "${{COMPREPLY[*]}}"; }}
+reply bench {KERNELS} : s
+reply profile --cores 2 {KERNELS} :
+reply bench {KERNELS} : add {others} : fi
+reply run {others} :
+reply run {tmp_path}/none.py :
+reply run {KERNELS} : add --re
+"""
+    )
+    assert found.splitlines() == [
+        "scale",
+        "double scale add listed wrong Negate",
+        "first",
+        "first Second",
+        "",
+        "--resident",
+    ]
+
+
+@pytest.mark.parametrize(("shell", "word"), [("zsh", r"kernels.py\\:scale"), ("fish", "kernels.py:scale")])
+def test_other_shells_complete_the_whole_word(shell: str, word: str) -> None:
+    environment = {
+        **os.environ,
+        "_PYPTO_COMPLETE": f"complete_{shell}",
+        "_TYPER_COMPLETE_ARGS": f"pypto run {KERNELS}:sc",
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    }
+    done = subprocess.run([installed()], env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert word in done.stdout, done.stderr
+    assert "double" not in done.stdout
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])

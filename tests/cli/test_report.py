@@ -81,6 +81,16 @@ def test_the_recording_goes_from_the_first_allocation_to_the_last_free(data: Any
     assert len(kernels) == 4 * (64 // 16), "each launch runs a task for 16 rows"
 
 
+def test_the_profile_is_that_of_the_kernel_with_its_notes(data: Any) -> None:
+    profile = data["results"][0]["profile"]
+    assert (profile["program"], profile["cores"]) == ("scale", 1)
+    (step,) = profile["steps"]
+    assert (step["runs"], step["flops"], step["device_bytes"]) == (64 // 16, 64 * 64, 2 * 4 * 64 * 64)
+    assert step["us"] == pytest.approx(sum(one["us"] for one in step["operations"]))
+    assert step["of_flop_peak"] == pytest.approx(step["gflop_per_s"] * 1e9 / profile["peaks"]["fp32"])
+    assert profile["notes"][0].startswith("Measured: each step, by the clock.")
+
+
 def test_machine_and_versions_are_there(data: Any) -> None:
     assert {"pypto", "torch", "processor", "load", "memory"} <= data["machine"].keys()
     assert "not of an Ascend chip" in data["note"]
@@ -105,6 +115,7 @@ def test_a_baseline_is_compared_and_has_no_recording(tmp_path: Path) -> None:
     found = embedded(path.read_text())
     assert [result["name"] for result in found["results"]] == ["double", str(kept)]
     assert found["results"][1]["recording"] is None
+    assert found["results"][1]["profile"] is None
     assert found["comparison"]["host"]["word"] == "faster"
 
 

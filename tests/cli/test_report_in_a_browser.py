@@ -86,6 +86,12 @@ def test_the_numbers_are_those_of_the_data(page: Any, path: Path) -> None:
     assert [[row[0], row[2], row[3]] for row in cells(page, ".transfers")] == [
         [one["parameter"], f"{one['nbytes']:,}", f"{one['us']:,.1f}"] for one in transfers
     ]
+    profiles = [one["profile"] for one in results if one["profile"]]
+    assert [row[:7] for row in cells(page, ".steps")] == [row for one in profiles for row in step_rows(one)]
+    assert page.locator("svg.roofline circle").count() == sum(len(one["steps"]) for one in profiles)
+    roofs = page.locator("svg.roofline").first.text_content()
+    assert f"FP32 {profiles[0]['peaks']['fp32'] / 1e9:,.0f} GFLOP/s" in roofs
+    assert f"cache {profiles[0]['peaks']['cached_read'] / 1e9:,.1f} GB/s" in roofs
     assert dict(cells(page, "#machine")) == data["machine"]
     assert page.locator(".verdict").all_text_contents() == [one["verdict"] for one in results]
     if "comparison" in data:
@@ -93,6 +99,19 @@ def test_the_numbers_are_those_of_the_data(page: Any, path: Path) -> None:
         assert [row[3:] for row in cells(page, "#comparison")] == [
             [f"{one['value']:,.3f}", f"{one['low']:,.3f}..{one['high']:,.3f}", one["word"]] for one in ratios
         ]
+
+
+def step_rows(profile: dict[str, Any]) -> list[list[str]]:
+    """The first columns of a profile's table, as the command line writes the numbers."""
+    rows = []
+    for step in profile["steps"]:
+        share, nbytes, rate = f"{100 * step['share']:,.0f} %", f"{step['bytes']:,}", f"{step['gb_per_s']:,.1f}"
+        rows.append([str(step["line"]), step["name"], f"{step['runs']:,}", f"{step['us']:,.1f}", share, nbytes, rate])
+        for one in step["operations"]:
+            bytes_of = f"{one['device_bytes'] + one['tile_bytes']:,}"
+            time, part = f"~{one['us']:,.1f}", f"~{100 * one['share']:,.0f} %"
+            rows.append([str(one["line"]), one["name"], "", time, part, bytes_of, ""])
+    return rows
 
 
 def window(page: Any) -> tuple[float, float]:

@@ -30,6 +30,7 @@ from pypto.runtime import (
     TensorSpec,
     Worker,
     benchmark,
+    profile,
     validate_golden,
 )
 from pypto.runtime.golden import named_outputs
@@ -382,6 +383,7 @@ CASES: dict[str, Callable[[Scene], object]] = {
     "advisor_off": lambda s: s.worker.advice(),
     "not_a_worker": lambda s: benchmark(s.compiled, [], worker=3),  # type: ignore[arg-type]
     "trace_format": lambda s: pypto.trace("run.svg"),
+    "plot_format": lambda s: profile(s.compiled, ones(), ones(), launches=1).roofline("roof.pdf"),
     "not_a_benchmark": lambda s: BenchmarkStats().compare(3),  # type: ignore[arg-type]
     "bad_benchmark_record": lambda s: BenchmarkStats.from_json("{}"),
     "unknown_metric": lambda s: BenchmarkStats().per_round("speed"),
@@ -415,6 +417,7 @@ ELSEWHERE = {
     "called_within": "test_signals.py: needs a signal handler",
     "worker_forked": "test_processes.py: needs a fork",
     "launch_stopped": "test_processes.py: needs the end of an interpreter",
+    "missing_extra": "test_profile.py: needs an installation without matplotlib",
     "no_spans": "a build with the feature trace-off",
     "lost_spans": "test_bench.py",
 }

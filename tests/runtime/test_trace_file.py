@@ -5,6 +5,7 @@ import re
 import threading
 from collections import Counter, defaultdict
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,27 @@ def test_a_timeline_shows_launches_tasks_copies_and_memory(
     assert [e["args"]["bytes"] for e in slices if e["name"] == "chip.copy.h2d"] == [NBYTES]
     assert [e["args"]["value"] for e in events if e["ph"] == "C"] == [NBYTES, 0]
     assert len([e for e in events if e["ph"] == "s"]) == len(tasks), "an arrow leads to each task"
+
+
+def test_a_timeline_counts_the_launches_that_are_queued(program: ir.CompiledProgram, tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    x, out = torch.ones(ROWS, COLS), torch.empty(ROWS, COLS)
+    with ChipWorker(RunConfig(queue_depth=8)) as worker:
+        handle = worker.register(program)
+        with pypto.trace(path):
+            handle(x, out)
+            for future in [handle.submit(x, out) for _ in range(5)]:
+                future.result()
+            worker.synchronize()
+    events = events_of(path)
+    check_rules_of_the_importers(events)
+    (name,) = {event["name"] for event in events if event["ph"] == "C"}
+    assert name.startswith("queue_depth of worker ")
+    values = [e["args"]["value"] for e in sorted(events, key=lambda e: e.get("ts", 0)) if e["ph"] == "C"]
+    assert len(values) == 10, "each launch comes and goes, that of the call is in no queue"
+    assert all(abs(later - earlier) == 1 for earlier, later in pairwise(values))
+    assert (values[0], values[-1]) == (1, 0)
+    assert max(values) <= 5
 
 
 def test_launches_of_several_threads_and_workers_do_not_mix(program: ir.CompiledProgram, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ class Worker:
         schedule_seed: int | None = None,
         queue_depth: int = 64,
         sanitize: Sequence[str] = ...,
+        observe: str | None = None,
         name: str | None = None,
         residency: str = "off",
     ) -> Worker:

@@ -5,73 +5,42 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
+from pypto.cli import completion
+from pypto.cli.options import Json, OneCore, OtherKernel, about_a_kernel
 from pypto.cli.usage import EXIT_FAILED, UsageError
+
+if TYPE_CHECKING:
+    from pypto.cli.session import Request
 
 app = typer.Typer(
     name="pypto",
-    help="Run, measure, trace and inspect tile kernels.",
+    help="Run, measure, profile, trace and inspect tile kernels.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Target = Annotated[str, typer.Argument(metavar="FILE[:KERNEL]", help="A file with kernels, and which one.")]
-_ARGUMENTS = "Arguments of the kernel"
-Dims = Annotated[
-    list[str] | None,
-    typer.Option("--dim", metavar="M=16", help="Extent of a dynamic dimension.", rich_help_panel=_ARGUMENTS),
-]
-Given = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--arg",
-        metavar="x=16x1024:fp16",
-        help="Shape and dtype of a tensor, or the value of a scalar.",
-        rich_help_panel=_ARGUMENTS,
-    ),
-]
-Resident = Annotated[
-    str, typer.Option(metavar="x,w", help="Tensors to keep on the device.", rich_help_panel=_ARGUMENTS)
-]
-Seed = Annotated[int, typer.Option(help="Seed of the random arguments.", rich_help_panel=_ARGUMENTS)]
-Cores = Annotated[int | None, typer.Option(help="Cores of the simulated chip; the CPUs of this process if not given.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-
 
 @app.command(epilog="Example: pypto run kernels.py:scale --dim M=64 --arg factor=2")
-def run(
-    target: Target,
-    dim: Dims = None,
-    arg: Given = None,
-    resident: Resident = "",
-    seed: Seed = 0,
-    cores: Cores = None,
-    as_json: Json = False,
-) -> None:
+@about_a_kernel()
+def run(request: Request, *, as_json: Json = False) -> None:
     """Launch a kernel once and say what came out."""
     from pypto.cli.run import run_once
-    from pypto.cli.session import Request
 
-    result = run_once(Request(target, tuple(dim or ()), tuple(arg or ()), resident, seed, cores))
-    show(result.to_dict() if as_json else result)
+    show(run_once(request), as_json)
 
 
 @app.command(epilog="Example: pypto bench kernels.py:scale --dim M=64 --arg factor=2 --resident x --report out.html")
+@about_a_kernel()
 def bench(
-    target: Target,
-    other: Annotated[
-        str | None, typer.Argument(metavar="FILE[:KERNEL]", help="A second kernel to compare the first with.")
-    ] = None,
-    dim: Dims = None,
-    arg: Given = None,
-    resident: Resident = "",
-    seed: Seed = 0,
-    cores: Cores = None,
+    request: Request,
+    *,
+    other: OtherKernel = None,
     rounds: Annotated[int, typer.Option(help="Measured launches.")] = 100,
     warmup: Annotated[int, typer.Option(help="Launches before them.")] = 3,
     stable: Annotated[bool, typer.Option("--stable", help="Go on until the medians have come to rest.")] = False,
@@ -82,7 +51,9 @@ def bench(
     report: Annotated[
         Path | None,
         typer.Option(
-            metavar="OUT.html", help="Write a page for a browser: split, timeline, tree, memory.", dir_okay=False
+            metavar="OUT.html",
+            help="Write a page for a browser: split, timeline, tree, roofline, memory.",
+            dir_okay=False,
         ),
     ] = None,
     fail_above: Annotated[
@@ -91,57 +62,75 @@ def bench(
     as_json: Json = False,
 ) -> None:
     """Measure a kernel: host time and device time apart, and the bytes that crossed."""
+    from dataclasses import replace
+
     from pypto.cli.bench import Plan, bench_all
-    from pypto.cli.session import Request
 
     if other is not None and baseline is not None:
         raise UsageError("a second kernel and --baseline: say one of both to compare with")
     if fail_above is not None and other is None and baseline is None:
         raise UsageError("--fail-above needs something to compare with: a second kernel, or --baseline FILE")
-    first = Request(target, tuple(dim or ()), tuple(arg or ()), resident, seed, cores)
-    second = Request(other, first.dims, first.given, resident, seed, cores) if other is not None else None
-    outcome = bench_all(first, second, Plan(rounds, warmup, stable), baseline)
+    second = replace(request, target=other) if other is not None else None
+    outcome = bench_all(request, second, Plan(rounds, warmup, stable), baseline)
     if save is not None:
         save.write_text(outcome.stats.to_json(indent=1))
     if report is not None:
         from pypto.cli.report import write_report
 
-        write_report(report, outcome, [first] if second is None else [first, second])
-    show(outcome.to_dict() if as_json else outcome)
+        write_report(report, outcome, [request] if second is None else [request, second])
+    show(outcome, as_json)
     raise typer.Exit(outcome.exit_code(fail_above))
 
 
+@app.command(epilog="Example: pypto profile kernels.py:scale --dim M=64 --arg factor=2 --roofline roof.svg")
+@about_a_kernel("resident", cores=OneCore)
+def profile(
+    request: Request,
+    *,
+    launches: Annotated[int, typer.Option(help="Measured launches.", min=1)] = 20,
+    source: Annotated[bool, typer.Option("--source", help="Show the source with the costs of each line.")] = False,
+    roofline: Annotated[
+        Path | None,
+        typer.Option(metavar="OUT.png|OUT.svg", help="Write a plot; needs the extra `plot`.", dir_okay=False),
+    ] = None,
+    fresh_peaks: Annotated[bool, typer.Option("--fresh-peaks", help="Measure again what this machine can do.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show where the device time goes: time, bytes and flops of each operation, beside what this machine can do."""
+    from pypto.cli.profile import View, profile_kernel
+
+    found = profile_kernel(request, launches, fresh_peaks)
+    if roofline is not None:
+        found.roofline(roofline)
+    if source and not as_json:
+        # Not by `rich`: lines of source are as long as they are.
+        print(found.source())
+        return
+    show(View(found, roofline), as_json)
+
+
 @app.command(epilog="Example: pypto trace kernels.py:scale --dim M=64 --arg factor=2 -o run.json")
+@about_a_kernel()
 def trace(
-    target: Target,
+    request: Request,
+    *,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The file: .json, .pftrace, or .strace for text.", dir_okay=False)
     ],
-    dim: Dims = None,
-    arg: Given = None,
-    resident: Resident = "",
-    seed: Seed = 0,
-    cores: Cores = None,
     rounds: Annotated[int, typer.Option(help="Launches in the timeline.", min=1)] = 3,
     as_json: Json = False,
 ) -> None:
     """Write a timeline of some launches, to be opened at ui.perfetto.dev."""
-    from pypto.cli.session import Request
     from pypto.cli.timeline import write_timeline
 
-    request = Request(target, tuple(dim or ()), tuple(arg or ()), resident, seed, cores)
-    written = write_timeline(request, output, rounds)
-    show(written.to_dict() if as_json else written)
+    show(write_timeline(request, output, rounds), as_json)
 
 
 @app.command()
+@about_a_kernel()
 def memory(
-    target: Target,
-    dim: Dims = None,
-    arg: Given = None,
-    resident: Resident = "",
-    seed: Seed = 0,
-    cores: Cores = None,
+    request: Request,
+    *,
     rounds: Annotated[int, typer.Option(help="Launches before the look.", min=1)] = 1,
     snapshot: Annotated[
         Path | None,
@@ -153,27 +142,34 @@ def memory(
 ) -> None:
     """Launch a kernel and show the device memory, and what the kernel needs of it."""
     from pypto.cli.memory import measure_memory
-    from pypto.cli.session import Request
 
-    request = Request(target, tuple(dim or ()), tuple(arg or ()), resident, seed, cores)
-    found = measure_memory(request, rounds, snapshot)
-    show(found.to_dict() if as_json else found)
+    show(measure_memory(request, rounds, snapshot), as_json)
 
 
 @app.command(epilog="Example: pypto inspect kernels.py:scale --dim M=64 --arg factor=2 --pass outline")
+@about_a_kernel("resident", "cores")
 def inspect(
-    target: Target,
-    dim: Dims = None,
-    arg: Given = None,
+    request: Request,
+    *,
     stage: Annotated[str | None, typer.Option("--pass", metavar="NAME", help="Only after this pass.")] = None,
+    memory_map: Annotated[
+        bool, typer.Option("--memory", help="What lies in the on-chip buffers at once, instead of the IR.")
+    ] = False,
+    graph: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="OUT.svg", help="Launch once and draw the tasks, instead of printing the IR.", dir_okay=False
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Print the IR of a kernel after each pass."""
-    from pypto.cli.inspect import inspect_kernel
-    from pypto.cli.session import Request
+    """Print the IR of a kernel after each pass, its on-chip memory, or draw its tasks."""
+    from pypto.cli.inspect import inspect_kernel, write_task_graph
 
-    view = inspect_kernel(Request(target, tuple(dim or ()), tuple(arg or ())), stage)
-    show(view.to_dict() if as_json else view)
+    if graph is not None:
+        show(write_task_graph(request, graph), as_json)
+        return
+    show(inspect_kernel(request, stage, memory_map), as_json)
 
 
 @app.command()
@@ -182,7 +178,7 @@ def doctor(as_json: Json = False) -> None:
     from pypto.cli.doctor import examine
 
     report = examine()
-    show(report.to_dict() if as_json else report)
+    show(report, as_json)
     raise typer.Exit(0 if report.healthy else EXIT_FAILED)
 
 
@@ -194,8 +190,7 @@ def cache(
     """List the compiled programs on disk, or remove them."""
     from pypto.cli.cache import look
 
-    found = look(clear)
-    show(found.to_dict() if as_json else found)
+    show(look(clear), as_json)
 
 
 def version(wanted: bool) -> None:
@@ -213,13 +208,13 @@ def root(
         bool, typer.Option("--version", callback=version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Run, measure, trace and inspect tile kernels."""
+    """Run, measure, profile, trace and inspect tile kernels."""
 
 
-def show(result: Any) -> None:
-    """Prints JSON for plain data, else what `rich` makes of it."""
-    if isinstance(result, dict):
-        print(json.dumps(result, indent=1))
+def show(result: Any, as_json: bool) -> None:
+    """Prints a result as JSON, or what `rich` makes of it."""
+    if as_json:
+        print(json.dumps(result.to_dict(), indent=1))
     elif hasattr(result, "__rich_console__"):
         Console().print(result, highlight=False, crop=False)
     else:
@@ -228,6 +223,7 @@ def show(result: Any) -> None:
 
 def main() -> None:
     """The entry point. A kernel that is refused or fails ends with code 1 and its own message, not with a traceback."""
+    completion.rejoin()
     try:
         app(prog_name="pypto")  # also as `python -m pypto.cli`
     except KeyboardInterrupt:

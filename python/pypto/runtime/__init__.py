@@ -25,6 +25,7 @@ from pypto.runtime.futures import LaunchFuture
 from pypto.runtime.golden import validate_golden
 from pypto.runtime.log_config import apply_environment, configure_log
 from pypto.runtime.log_config import current_level as log_level
+from pypto.runtime.profiling import Peaks, Profile, peaks, profile, task_graph
 from pypto.runtime.run_config import RunConfig
 from pypto.runtime.runner import RunResult, compile_program, execute_compiled, run
 from pypto.runtime.runtime_base import Worker
@@ -52,6 +53,8 @@ __all__ = [
     "LaunchFuture",
     "MemoryReport",
     "MemoryScope",
+    "Peaks",
+    "Profile",
     "RegistrationHandle",
     "RunConfig",
     "RunResult",
@@ -69,8 +72,11 @@ __all__ = [
     "execute_compiled",
     "execute_distributed_compiled",
     "log_level",
+    "peaks",
+    "profile",
     "pto_isa_include_dir",
     "run",
+    "task_graph",
     "validate_golden",
 ]
 

@@ -33,6 +33,20 @@ def build_orch_args(compiled: CompiledProgram, args: tuple[Any, ...], worker: An
         )
     if not isinstance(worker, ChipWorker):
         raise failures.NOT_A_WORKER(f"worker must be a ChipWorker, got {type(worker).__name__}")
+    coerced = with_outputs(compiled, args)
+    scalars = worker._check_arguments(compiled, coerced)
+    params = compiled.params
+    tensors = [arg for param, arg in zip(params, coerced, strict=True) if param.shape is not None]
+    return TaskArgs(tensors, scalars), coerced, len(args) != len(coerced)
+
+
+def with_outputs(compiled: CompiledProgram, args: tuple[Any, ...]) -> list[Any]:
+    """One argument for each parameter: those given, and zeros on the host for outputs that were left out.
+
+    Raises:
+        TypeError: The number of arguments fits neither style.
+        ValueError: An output with a dynamic extent was left out.
+    """
     names, outputs = compiled.param_names, compiled.output_indices
     inputs = len(names) - len(outputs)
     return_style = compiled.has_return and len(args) == inputs
@@ -44,11 +58,7 @@ def build_orch_args(compiled: CompiledProgram, args: tuple[Any, ...], worker: An
         )
     given = iter(args)
     made = set(outputs) if return_style else set()
-    coerced = [_output(compiled, index) if index in made else next(given) for index in range(len(names))]
-    scalars = worker._check_arguments(compiled, coerced)
-    params = compiled.params
-    tensors = [arg for param, arg in zip(params, coerced, strict=True) if param.shape is not None]
-    return TaskArgs(tensors, scalars), coerced, return_style
+    return [_output(compiled, index) if index in made else next(given) for index in range(len(names))]
 
 
 def _output(compiled: CompiledProgram, index: int) -> Any:

@@ -4,6 +4,7 @@
 //! memory: the worker gives it addresses.
 
 pub mod findings;
+pub mod profile;
 pub mod sim;
 
 use crate::dtype::DType;
@@ -11,6 +12,7 @@ use crate::error::ErrorKind;
 use crate::program::{Loc, Program, ProgramError};
 use crate::shape::Shape;
 use findings::Findings;
+use profile::{Profile, TaskOf};
 
 /// One opened device.
 pub trait Device: Send + Sync {
@@ -100,6 +102,16 @@ pub trait Executable: Send {
     fn overwrites(&self, tensor: usize) -> bool {
         let _ = tensor;
         false
+    }
+
+    /// What the launches since the last call took, step by step; `None` from a device that does not profile.
+    fn take_profile(&mut self) -> Option<Profile> {
+        None
+    }
+
+    /// The tasks of the last launch in program order; `None` from a device that does not follow them.
+    fn take_tasks(&mut self) -> Option<Vec<TaskOf>> {
+        None
     }
 
     /// Runs the program once and returns when it is done.

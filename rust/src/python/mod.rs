@@ -14,7 +14,7 @@
 //! | `worker`, `shared`, `transfer`   | one opened device, the way in that never waits while attached, copies        |
 //! | `tensor`, `views`                | `DeviceTensor`; its parts and other shapes                                   |
 //! | `buffer`, `memory`               | the allocation behind it, the memory report                                  |
-//! | `residency`                      | what a worker counted about host arguments                                   |
+//! | `residency`, `profile`           | what a worker counted about host arguments; times of steps, peaks            |
 //! | `program`, `trace`, `trace_file` | programs in and out; recordings, `[STRACE]` lines, timelines in files        |
 //! | `platform`, `site`               | which device a name opens; the user's line                                   |
 //! | `errors`, `codes`                | the one place that makes exceptions; what is found before the core is asked |
@@ -31,6 +31,7 @@ mod host;
 mod memory;
 mod numbers;
 mod platform;
+mod profile;
 mod program;
 mod queue;
 mod residency;
@@ -57,7 +58,8 @@ mod _pypto {
     #[pymodule_export]
     use super::{
         bound::BoundLaunch, buffer::Buffer, check::check_arguments, handle::RegistrationHandle, memory::MemoryReport,
-        memory::MemoryScope, program::Program, submit::QueuedLaunch, tensor::DeviceTensor, trace::Recording,
+        memory::MemoryScope, profile::instruction_set, profile::measure_peaks, profile::take_profile,
+        profile::take_tasks, program::Program, submit::QueuedLaunch, tensor::DeviceTensor, trace::Recording,
         trace::mirror_trace, trace::trace_available, trace_file::TraceFile, worker::Worker,
     };
 

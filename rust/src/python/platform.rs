@@ -4,6 +4,7 @@ use super::codes::Edge;
 use crate::device::Device;
 use crate::device::sim::SimDevice;
 use crate::device::sim::pool::{MAX_CORES, default_cores};
+use crate::device::sim::profile::ProfilingDevice;
 use crate::device::sim::sanitize::{CheckingDevice, Sanitizers};
 use crate::kernels::Isa;
 use pyo3::prelude::*;
@@ -14,7 +15,8 @@ use std::path::{Path, PathBuf};
 /// A real chip is never replaced by the simulator: whoever asks for one wants its numbers.
 ///
 /// `cores` is the number of simulated cores; without it, what `PYPTO_CORES` says, else one for each processor that the
-/// process may use. `sanitize` names sanitizers; other names mean nothing, the caller has checked them.
+/// process may use. `sanitize` names sanitizers; other names mean nothing, the caller has checked them. With `observe` the
+/// device tells more about launches, and checks nothing: `steps` times each step, `tasks` follows what tasks wait for.
 ///
 /// # Errors
 /// `ValueError` for an unknown name, for a number of cores that no chip has, and for a `PYPTO_ISA` or `PYPTO_CORES` that
@@ -25,6 +27,7 @@ pub(super) fn open(
     cores: Option<usize>,
     schedule_seed: Option<u64>,
     sanitize: &[String],
+    observe: Option<&str>,
 ) -> PyResult<Box<dyn Device>> {
     match platform {
         "a2a3sim" => {
@@ -42,6 +45,11 @@ pub(super) fn open(
                 Some(seed) => device.with_schedule_seed(seed),
                 None => device,
             };
+            match observe {
+                Some("steps") => return Ok(Box::new(ProfilingDevice::new(device))),
+                Some("tasks") => return Ok(Box::new(CheckingDevice::new(device, Sanitizers::default()))),
+                _ => {}
+            }
             let has = |name: &str| sanitize.iter().any(|other| other == name);
             let sanitizers = Sanitizers { race: has("race"), uninit: has("uninit"), bounds: has("bounds") };
             match sanitizers.any() {

@@ -11,6 +11,8 @@
 use super::shared::detached;
 use super::submit::{Job, Outcome};
 use super::trace;
+use crate::id::WorkerId;
+use crate::trace::{counter, names};
 use crate::worker;
 use crate::worker::Progress;
 use pyo3::prelude::*;
@@ -28,6 +30,8 @@ pub(super) struct Queue {
     threads: Mutex<Threads>,
     /// How many launches may be between submission and the end of their callbacks.
     depth: u64,
+    /// The worker, for traces.
+    worker: WorkerId,
 }
 
 #[derive(Default)]
@@ -39,8 +43,9 @@ struct Threads {
 }
 
 impl Queue {
-    pub(super) fn new(depth: usize) -> Arc<Self> {
-        Arc::new(Self { core: worker::Queue::default(), threads: Mutex::default(), depth: depth as u64 })
+    pub(super) fn new(worker: WorkerId, depth: usize) -> Arc<Self> {
+        let (core, threads) = (worker::Queue::default(), Mutex::default());
+        Arc::new(Self { core, threads, depth: depth as u64, worker })
     }
 
     fn threads(&self) -> MutexGuard<'_, Threads> {
@@ -50,6 +55,11 @@ impl Queue {
     /// Whether the calling thread is the one that tells futures.
     fn is_teller(&self) -> bool {
         self.threads().teller_id == Some(thread::current().id())
+    }
+
+    /// Records how many launches are not over, in the order of what is counted.
+    fn count(&self, open: u64) {
+        counter(names::QUEUE_DEPTH, self.worker.get() as u32, || open);
     }
 
     /// Waits, detached, until `is_so`; Ctrl-C ends the wait.
@@ -82,7 +92,7 @@ impl Queue {
     }
 
     fn would_take(&self, now: &Progress) -> bool {
-        now.submitted - now.told < self.depth || now.ending
+        now.open() < self.depth || now.ending
     }
 
     /// Waits until every launch that was submitted before is over and its future told; called by a callback, does not wait
@@ -107,7 +117,10 @@ impl Queue {
     ) -> PyResult<Option<Arc<Job>>> {
         self.start(py)?;
         let mut made = None;
-        let is_queued = self.core.push(|| made.insert(make()).clone());
+        let is_queued = self.core.push(|open| {
+            self.count(open);
+            made.insert(make()).clone()
+        });
         Ok(made.filter(|_| is_queued))
     }
 
@@ -151,7 +164,7 @@ impl Queue {
             }
             for (job, outcome) in over {
                 job.tell(py, outcome);
-                self.core.told();
+                self.core.told(|open| self.count(open));
             }
             trace::flush_mirror(py);
         }

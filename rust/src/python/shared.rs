@@ -81,7 +81,7 @@ pub(super) fn detached<R>(py: Python<'_>, work: impl FnOnce() -> R) -> R {
 
 impl Shared {
     pub(super) fn new(core: Arc<Worker>, queue_depth: usize, wants_versions: bool) -> Arc<Self> {
-        let queue = Queue::new(queue_depth);
+        let queue = Queue::new(core.id(), queue_depth);
         let (core, pid) = (ManuallyDrop::new(core), std::process::id());
         let (line, stopping) = (Line::default(), AtomicBool::new(false));
         Arc::new(Self { core, pid, line, stopping, queue, wants_versions })

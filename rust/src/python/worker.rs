@@ -32,7 +32,7 @@ pub(super) struct Worker {
 impl Worker {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "keywords of one Python call")]
-    #[pyo3(signature = (platform, device_id = 0, *, capacity, poison = false, packed_weights = 0.5, cores = None, schedule_seed = None, sanitize = Vec::new(), queue_depth = 64, name = None, residency = "off"))]
+    #[pyo3(signature = (platform, device_id = 0, *, capacity, poison = false, packed_weights = 0.5, cores = None, schedule_seed = None, sanitize = Vec::new(), observe = None, queue_depth = 64, name = None, residency = "off"))]
     fn new(
         py: Python<'_>,
         platform: &str,
@@ -43,11 +43,12 @@ impl Worker {
         cores: Option<usize>,
         schedule_seed: Option<u64>,
         sanitize: Vec<String>,
+        observe: Option<&str>,
         queue_depth: usize,
         name: Option<String>,
         residency: &str,
     ) -> PyResult<Self> {
-        let device = platform::open(platform, device_id, cores, schedule_seed, &sanitize)?;
+        let device = platform::open(platform, device_id, cores, schedule_seed, &sanitize, observe)?;
         let residency = match residency {
             "auto" => ResidencyMode::Auto,
             "advise" => ResidencyMode::Advise,

@@ -36,6 +36,7 @@ well_known! {
     COPY_IN = "chip.copy.h2d", Some("bytes"), "A copy to the device that a program asks for, outside launches. `arg`: bytes.";
     COPY_OUT = "chip.copy.d2h", Some("bytes"), "A copy from the device that a program asks for. `arg`: bytes.";
     LIVE_BYTES = "live_bytes", Some("value"), "Counter: bytes of live allocations of a worker.";
+    QUEUE_DEPTH = "queue_depth", Some("value"), "Counter: launches of a worker that were queued and are not over.";
     PREWARM = "chip.prewarm.build", None, "Compiles a program at registration. `arg`: content id of the registration.";
 }
 
@@ -87,7 +88,7 @@ impl Name {
 
     /// Whether records of this name are values of a counter, not spans.
     pub fn is_counter(self) -> bool {
-        self == LIVE_BYTES
+        self == LIVE_BYTES || self == QUEUE_DEPTH
     }
 
     /// What the argument of a span of this name is called in exports: the word of the nearest well-known name at or

@@ -31,6 +31,7 @@ mod memory;
 mod mismatch;
 mod packed;
 mod prepared;
+mod profile;
 mod queue;
 mod ranges;
 mod register;

@@ -40,6 +40,13 @@ pub struct Progress {
     pub ended: bool,
 }
 
+impl Progress {
+    /// Launches that are not told.
+    pub fn open(&self) -> u64 {
+        self.submitted - self.told
+    }
+}
+
 impl<J, O> Default for Queue<J, O> {
     fn default() -> Self {
         let (jobs, over, progress) = (VecDeque::new(), Vec::new(), Progress::default());
@@ -58,14 +65,16 @@ impl<J, O> Queue<J, O> {
         self.inner().progress
     }
 
-    /// Appends a launch; `false` where the queue is ending. `make` runs while nobody else can append.
-    pub fn push(&self, make: impl FnOnce() -> J) -> bool {
+    /// Appends a launch; `false` where the queue is ending. `make` runs while nobody else can append, and is given the number
+    /// of launches that are not told, this one included.
+    pub fn push(&self, make: impl FnOnce(u64) -> J) -> bool {
         let mut inner = self.inner();
         if inner.progress.ending {
             return false;
         }
-        inner.jobs.push_back(make());
         inner.progress.submitted += 1;
+        let open = inner.progress.open();
+        inner.jobs.push_back(make(open));
         let wake = inner.launcher_waits;
         drop(inner);
         // Waking nobody costs a system call too.
@@ -124,9 +133,12 @@ impl<J, O> Queue<J, O> {
         over
     }
 
-    /// One of those launches is told.
-    pub fn told(&self) {
-        self.inner().progress.told += 1;
+    /// One of those launches is told. `seen` is given the number of launches that are not, in the order of changes.
+    pub fn told(&self, seen: impl FnOnce(u64)) {
+        let mut inner = self.inner();
+        inner.progress.told += 1;
+        seen(inner.progress.open());
+        drop(inner);
         self.told.notify_all();
     }
 
@@ -164,10 +176,10 @@ mod models {
             let submitter = {
                 let queue = queue.clone();
                 thread::spawn(move || {
-                    assert!(queue.push(|| 0));
-                    assert!(queue.push(|| 1));
+                    assert!(queue.push(|_| 0));
+                    assert!(queue.push(|_| 1));
                     queue.end();
-                    assert!(!queue.push(|| unreachable!("it is ending")));
+                    assert!(!queue.push(|_| unreachable!("it is ending")));
                 })
             };
             let mut told = Vec::new();
@@ -179,7 +191,7 @@ mod models {
                 for (job, outcome) in over {
                     assert_eq!(outcome, job + 10);
                     told.push(job);
-                    queue.told();
+                    queue.told(|_| ());
                 }
             }
             assert_eq!(told, [0, 1]);
@@ -192,13 +204,13 @@ mod models {
     fn loom_whoever_waits_for_a_launch_is_woken_when_it_is_told() {
         loom::model(|| {
             let queue = Arc::new(Queue::<u32, u32>::default());
-            assert!(queue.push(|| 0));
+            assert!(queue.push(|_| 0));
             let server = {
                 let queue = queue.clone();
                 thread::spawn(move || {
                     queue.end();
                     queue.serve(|job| *job);
-                    queue.over().iter().for_each(|_| queue.told());
+                    queue.over().iter().for_each(|_| queue.told(|_| ()));
                     assert!(queue.over().is_empty());
                 })
             };
@@ -245,8 +257,8 @@ mod tests {
 
         fn submit(&self, who: usize) {
             for turn in 0..EACH {
-                while !self.queue.wait(A_WHILE, |progress| progress.submitted - progress.told < DEPTH) {}
-                assert!(self.queue.push(|| (self.line.join(), who, turn)));
+                while !self.queue.wait(A_WHILE, |progress| progress.open() < DEPTH) {}
+                assert!(self.queue.push(|_| (self.line.join(), who, turn)));
                 if turn % 5 == 0 {
                     // A synchronous call in between.
                     self.enter(self.line.join(), (SUBMITTERS, 0));
@@ -266,7 +278,7 @@ mod tests {
                     assert!(outcome > last, "launches are told in another order than they ran in");
                     last = outcome;
                     told.push((who, turn));
-                    self.queue.told();
+                    self.queue.told(|_| ());
                 }
             }
         }
@@ -306,12 +318,12 @@ mod tests {
     #[test]
     fn what_was_submitted_before_the_end_still_runs_and_nothing_after_it() {
         let queue = Queue::default();
-        assert!(queue.push(|| 1));
+        assert!(queue.push(|_| 1));
         queue.end();
-        assert!(!queue.push(|| 2));
+        assert!(!queue.push(|_| 2));
         queue.serve(|job| job * 2);
         assert_eq!(queue.over(), [(1, 2)]);
-        queue.told();
+        queue.told(|_| ());
         assert!(queue.over().is_empty());
         let progress = queue.progress();
         assert_eq!((progress.submitted, progress.told, progress.ending, progress.ended), (1, 1, true, true));

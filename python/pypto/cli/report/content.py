@@ -5,13 +5,19 @@ from __future__ import annotations
 import statistics
 from dataclasses import asdict
 from datetime import datetime, timezone
+from itertools import zip_longest
 from typing import Any
 
 from pypto.cli.bench import Outcome
+from pypto.cli.profile import profile_kernel
 from pypto.cli.report.recording import record
 from pypto.cli.session import Request
 from pypto.runtime import BenchmarkStats, machine, notices
+from pypto.runtime.profiling.show import explanation
 from pypto.runtime.span_tree import walk
+
+_PROFILED = 20
+"""Launches that are profiled."""
 
 FORMAT = 1
 """Rises when a reader of the embedded data would misunderstand it."""
@@ -24,14 +30,15 @@ def content(outcome: Outcome, requests: list[Request]) -> dict[str, Any]:
         against = str(outcome.against)
         measured.append((f"{against} (second)" if against == outcome.kernel else against, outcome.other))
     recorded = [record(request) for request in requests]
+    profiled = [_profile(request) for request in requests]
     found: dict[str, Any] = {
         "pypto_report": FORMAT,
         "written": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "machine": machine.facts(),
         "note": f"a2a3sim is a simulated device: {notices.SIMULATED}",
         "results": [
-            _result(name, stats, recorded[index] if index < len(recorded) else None)
-            for index, (name, stats) in enumerate(measured)
+            {**_result(name, stats), "recording": recording, "profile": profile}
+            for (name, stats), recording, profile in zip_longest(measured, recorded, profiled)
         ],
     }
     if outcome.comparison is not None:
@@ -42,7 +49,7 @@ def content(outcome: Outcome, requests: list[Request]) -> dict[str, Any]:
     return found
 
 
-def _result(name: str, stats: BenchmarkStats, recorded: dict[str, Any] | None) -> dict[str, Any]:
+def _result(name: str, stats: BenchmarkStats) -> dict[str, Any]:
     record = stats.to_dict()
     # Spans of hundreds of launches make megabytes; the page shows their mean, and a recording of a few.
     del record["invocations"], record["cold"]
@@ -54,8 +61,13 @@ def _result(name: str, stats: BenchmarkStats, recorded: dict[str, Any] | None) -
         "verdict": str(stats.verdict()),
         "split": _split(stats),
         "tree": _tree(stats),
-        "recording": recorded,
     }
+
+
+def _profile(request: Request) -> dict[str, Any]:
+    """Where the device time of a kernel goes, and what the numbers mean."""
+    profile = profile_kernel(request, _PROFILED)
+    return {**profile.to_dict(), "notes": explanation(profile)}
 
 
 def _split(stats: BenchmarkStats) -> list[dict[str, Any]]:

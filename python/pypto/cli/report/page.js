@@ -163,7 +163,8 @@ function memory() {
     const args = result.recording.arguments.map((one) => [one.name, one.direction, one.what, one.where]);
     return element("div", {},
       table(["argument", "direction", "", ""], args, { class: "arguments" }, [1, 2, 3]),
-      ...Object.entries(result.recording.counters).map(([, values]) => steps(values, result.recording)),
+      ...Object.entries(result.recording.counters).filter(([name]) => name.startsWith("live_bytes"))
+        .map(([, values]) => steps(values, result.recording)),
       element("h3", {}, "After these launches"), table(["", "bytes"], rows, { class: "memory" }));
   });
 }
@@ -188,7 +189,7 @@ function machine() {
 }
 
 const SECTIONS = [
-  ["Where a launch spends its time", split], ["Comparison", comparison], ["Launches", launches], ["Timeline", timelines],
+  ["Where a launch spends its time", split], ["Comparison", comparison], ["Launches", launches], ["Timeline", timelines], ["Where the device time goes", profiles],
   ["A launch, span by span", tree], ["Copied in each launch", transfers], ["Arguments and device memory", memory], ["Machine and versions", machine],
 ];
 

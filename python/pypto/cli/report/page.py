@@ -11,7 +11,7 @@ from pypto.cli.bench import Outcome
 from pypto.cli.report.content import content
 from pypto.cli.session import Request
 
-_SCRIPTS = ("drawing.js", "timeline.js", "page.js")
+_SCRIPTS = ("drawing.js", "timeline.js", "roofline.js", "page.js")
 
 
 def write_report(path: Path, outcome: Outcome, requests: list[Request]) -> None:

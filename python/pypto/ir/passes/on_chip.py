@@ -13,6 +13,7 @@ from typing import Final
 from pypto.ir.diagnostics import Diagnostic, Loc, error_for
 from pypto.ir.effects import defined, used
 from pypto.ir.nodes import ForStmt, Function, IfStmt, OpStmt, Program, Stmt, Var, WhileStmt, walk
+from pypto.ir.print_types import type_text
 from pypto.language.enums import MemorySpace
 
 KIB: Final = 1024
@@ -32,15 +33,50 @@ _ROW: Final = 32
 
 def check_on_chip(program: Program, strict: bool) -> list[Diagnostic]:
     """What the kernels of an outlined program keep on chip beyond what the real chip has; with `strict` refused."""
-    problems = [
-        problem
-        for function in program.functions.values()
-        if function.kind.is_kernel
-        for problem in _Kernel(function).problems()
-    ]
+    problems = [_too_much(one) for one in on_chip_use(program) if one.used > one.capacity]
     if problems and strict:
         raise error_for(problems)
     return problems
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A value on chip: its name, its type as text, and its bytes."""
+
+    name: str
+    type: str
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """The most that a kernel keeps in one buffer of a core at once.
+
+    Attributes:
+        kernel: The kernel.
+        space: The buffer.
+        used: Bytes of the tiles.
+        capacity: Bytes that the buffer has on a 910B.
+        loc: The statement at which that is so.
+        tiles: What lies there then, the largest first.
+    """
+
+    kernel: str
+    space: MemorySpace
+    used: int
+    capacity: int
+    loc: Loc
+    tiles: tuple[Tile, ...]
+
+
+def on_chip_use(program: Program) -> list[Occupancy]:
+    """What the kernels of an outlined program keep on chip, kernel by kernel; buffers that stay empty are left out."""
+    return [
+        one
+        for function in program.functions.values()
+        if function.kind.is_kernel
+        for one in _Kernel(function).occupancies()
+    ]
 
 
 @dataclass(slots=True)
@@ -78,14 +114,16 @@ class _Kernel:
             if var.tile.tensor_level and var.tile.space is MemorySpace.Vec and var in operands - outside_products:
                 self.spaces[var] = MemorySpace.Mat
 
-    def problems(self) -> list[Diagnostic]:
-        """One for each buffer that is too small."""
+    def occupancies(self) -> list[Occupancy]:
+        """The peak of each buffer that is used."""
         self._block(self.function.body, frozenset())
-        return [
-            _too_much(self.function, space, peak)
-            for space, peak in self.peaks.items()
-            if peak.size > CAPACITY[space] and peak.loc is not None
-        ]
+        found = []
+        for space, peak in self.peaks.items():
+            if peak.loc is not None:
+                tiles = sorted(peak.tiles, key=lambda var: (-_bytes(var), var.name))
+                listed = tuple(Tile(var.name, type_text(var.type), _bytes(var)) for var in tiles)
+                found.append(Occupancy(self.function.name, space, peak.size, CAPACITY[space], peak.loc, listed))
+        return found
 
     def _block(self, body: list[Stmt], live: frozenset[Var]) -> frozenset[Var]:
         """Goes backwards through a block; returns what is live before it."""
@@ -131,16 +169,12 @@ def _bytes(var: Var) -> int:
     return -(-rows * cols * size // _ROW) * _ROW
 
 
-def _too_much(function: Function, space: MemorySpace, peak: _Peak) -> Diagnostic:
-    from pypto.ir.print_types import type_text
-
-    tiles = sorted(peak.tiles, key=lambda var: (-_bytes(var), var.name))
-    listed = ", ".join(f"{var.name}: {type_text(var.type)} {_bytes(var) / KIB:g} KiB" for var in tiles[:12])
-    assert peak.loc is not None, "a peak that is too high was seen somewhere"
+def _too_much(one: Occupancy) -> Diagnostic:
+    listed = ", ".join(f"{tile.name}: {tile.type} {tile.nbytes / KIB:g} KiB" for tile in one.tiles[:12])
     return Diagnostic(
         "value",
-        f"{function.name!r} keeps {peak.size / KIB:g} KiB in {space.value} here, and the 910B has "
-        f"{CAPACITY[space] // KIB}: {listed}{', ...' if len(tiles) > 12 else ''}",
-        peak.loc,
+        f"{one.kernel!r} keeps {one.used / KIB:g} KiB in {one.space.value} here, and the 910B has "
+        f"{one.capacity // KIB}: {listed}{', ...' if len(one.tiles) > 12 else ''}",
+        one.loc,
         "work on smaller tiles: loop over chunks of rows or columns",
     )

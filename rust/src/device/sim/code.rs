@@ -1,5 +1,6 @@
 //! A program as the simulated chip runs it: flat instructions with everything resolved that registration can resolve.
 
+use super::account::Account;
 use crate::dtype::DType;
 use crate::kernels::block::Block;
 use crate::kernels::chain::Machine;
@@ -27,6 +28,8 @@ pub(super) struct Code {
     pub max_scalars: usize,
     /// What sanitizers ask for; `None` where nobody checks.
     pub checked: Option<Checked>,
+    /// What each step does for the source; empty where nobody profiles.
+    pub accounts: Vec<Account>,
 }
 
 /// What the source says about code of which every statement was lowered by itself.
@@ -106,6 +109,13 @@ pub(super) enum Inst {
         head: u32,
         exit: u32,
     },
+}
+
+impl Inst {
+    /// The step that it takes.
+    pub fn step(&self) -> Option<u32> {
+        if let Inst::Step(step) = self { Some(*step) } else { None }
+    }
 }
 
 /// Memory that one element is read from or written to.

@@ -3,11 +3,13 @@
 //! [`lower`] turns a program into fused steps once; [`exec`] runs them; [`pool`] are the cores.
 #![allow(unsafe_code)] // the device contract passes addresses
 
+mod account;
 mod code;
 mod exec;
 mod lower;
 mod packable;
 pub mod pool;
+pub mod profile;
 pub mod sanitize;
 #[cfg(test)]
 mod tests;
@@ -20,7 +22,7 @@ use crate::program::{Operand, Program, verify};
 use crate::shape::Shape;
 use code::{Code, Inst, Step};
 use exec::{Pace, Prepared, ScratchPlan, State, Waits};
-use lower::Lowered;
+use lower::{Lowered, Purpose};
 use pool::CorePool;
 use std::sync::Arc;
 
@@ -65,8 +67,7 @@ impl Device for SimDevice {
 
     fn compile(&self, program: &Program) -> Result<Box<dyn Executable>, DeviceError> {
         verify(program)?;
-        let lowered = lower::lower(program, self.isa, false)?;
-        let round = |bytes: u64| bytes.next_multiple_of(64);
+        let lowered = lower::lower(program, self.isa, Purpose::Launches)?;
         let paces: Vec<Pace> =
             lowered.kernels.iter().map(|code| Pace::between(code_ns(code, 1), code_ns(code, LONG))).collect();
         let task_cores = if self.seed.is_some() || may_overlap(&lowered.entry) { self.pool.cores() } else { 1 };
@@ -164,6 +165,11 @@ impl Executable for SimExecutable {
         // SAFETY: the caller's promise; the plan is the one that `scratch_bytes` tells.
         unsafe { exec::launch(&prepared, state, launch) }
     }
+}
+
+/// Up to whole cache lines.
+fn round(bytes: u64) -> u64 {
+    bytes.next_multiple_of(64)
 }
 
 /// Bytes that one core needs to run a step.

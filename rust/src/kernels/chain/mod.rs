@@ -25,10 +25,12 @@ mod interpret;
 mod isa;
 mod lane;
 mod machine;
+mod price;
 mod program;
 #[cfg(test)]
 mod tests;
 
 pub use functions::{BinaryFn, Conversion, ReduceFn, UnaryFn};
 pub use machine::{ChainRun, Machine, MemArg};
+pub use price::Prices;
 pub use program::{ChainProgram, Dst, Inst, MemDecl, Phase, RowInst, RowSrc, Src};

@@ -8,6 +8,7 @@ use super::replay::StepId;
 use super::report::Reporter;
 use super::{ENTRY, Prepared, Refusal, State, Stop, entry};
 use crate::device::findings::Action;
+use crate::device::profile::TaskOf;
 use crate::device::sim::code::{Param, Source, Step};
 use crate::device::sim::lower::Lowered;
 use crate::device::sim::sanitize::Sanitizers;
@@ -24,6 +25,8 @@ pub(in crate::device::sim) struct Rules<'a> {
     pub program: &'a Program,
     pub sanitizers: Sanitizers,
     pub shadow: &'a mut Shadow,
+    /// Where the tasks of the launch go.
+    pub tasks: &'a mut Vec<TaskOf>,
 }
 
 /// Runs `launch` once, in order, and reports what the sanitizers find.
@@ -77,6 +80,7 @@ pub(in crate::device::sim) unsafe fn launch_checked(
     }
     let core = &mut Core::new(&context, 0, true);
     let result = core.code(ENTRY, &lowered.entry, frame, &mut checker);
+    *rules.tasks = checker.tasks.told();
     let report = checker.report;
     let fault = match result.map_err(|stop| prepared.error(stop)) {
         Ok(()) => None,

@@ -18,6 +18,7 @@ mod pace;
 mod packed;
 mod poll;
 mod probe;
+mod profiled;
 mod replay;
 mod report;
 mod scalar;
@@ -38,6 +39,7 @@ use interpret::{Context, Core, Lane};
 pub(super) use pace::Pace;
 use packed::Packed;
 use poll::Poller;
+pub(super) use profiled::{Tally, launch_profiled};
 use replay::Replay;
 use wave::Wave;
 

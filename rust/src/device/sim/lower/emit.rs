@@ -1,5 +1,6 @@
 //! Collects the instructions of one function and lays out the scratch memory of its tiles.
 
+use crate::device::sim::account::Account;
 use crate::device::sim::code::{BlockMem, Inst, Mem, Source, Step, TileMem, Window};
 use crate::program::{Function, Loc, TileSlot};
 
@@ -16,16 +17,26 @@ pub(super) struct Emitter {
     pub insts: Vec<Inst>,
     pub at: Vec<Loc>,
     pub steps: Vec<Step>,
+    /// What each step does for the source, where somebody asks.
+    pub accounts: Option<Vec<Account>>,
     homes: Vec<Home>,
     /// Instruction ranges of loops, innermost first.
     loops: Vec<(usize, usize)>,
 }
 
 impl Emitter {
-    pub fn new(function: &Function) -> Self {
+    /// With `accounts`, the code says what each step does for the source.
+    pub fn new(function: &Function, accounts: bool) -> Self {
         let homes =
             function.tiles.iter().map(|tile| Home { bytes: bytes_of(tile), span: None, carried: true }).collect();
-        Self { insts: Vec::new(), at: Vec::new(), steps: Vec::new(), homes, loops: Vec::new() }
+        Self {
+            insts: Vec::new(),
+            at: Vec::new(),
+            steps: Vec::new(),
+            accounts: accounts.then(Vec::new),
+            homes,
+            loops: Vec::new(),
+        }
     }
 
     /// The memory of a tile slot.
@@ -50,7 +61,12 @@ impl Emitter {
         pos
     }
 
-    pub fn push_step(&mut self, mut step: Step, at: Loc) {
+    /// `account` is of the step, and there where the code keeps accounts.
+    pub fn push_step(&mut self, mut step: Step, at: Loc, account: Option<Account>) {
+        debug_assert_eq!(account.is_some(), self.accounts.is_some());
+        if let Some(accounts) = &mut self.accounts {
+            accounts.extend(account);
+        }
         let pos = self.insts.len();
         for_each_mem(&mut step, |mem| {
             if let Mem::Tile(tile) | Mem::Window(Window { tile, .. }) = mem {

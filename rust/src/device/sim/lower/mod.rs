@@ -37,9 +37,19 @@ pub(super) struct Lowered {
     pub kernels: Vec<Code>,
 }
 
-/// Lowers a program that [`crate::program::verify`] accepted. With `checked`, every statement is lowered by itself, so that
-/// each access has its place in the source, and the code says what the source says.
-pub(super) fn lower(program: &Program, isa: Isa, checked: bool) -> Result<Lowered, DeviceError> {
+/// What the code is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Purpose {
+    Launches,
+    /// Launches that are checked: every statement is lowered by itself, so that each access has its place in the source, and
+    /// the code says what the source says.
+    Checks,
+    /// Launches of which each step is timed: the code says what each step does for the source.
+    Profiles,
+}
+
+/// Lowers a program that [`crate::program::verify`] accepted.
+pub(super) fn lower(program: &Program, isa: Isa, purpose: Purpose) -> Result<Lowered, DeviceError> {
     let entry_alias = Alias::of_entry(&program.entry);
     let kernel_alias = Alias::of_kernels(program, &entry_alias);
     let place = |function: &Function, error: DeviceError| match error {
@@ -52,10 +62,10 @@ pub(super) fn lower(program: &Program, isa: Isa, checked: bool) -> Result<Lowere
         .into(),
         other => other,
     };
-    let entry = function(&program.entry, &entry_alias, isa, checked).map_err(|error| place(&program.entry, error))?;
+    let entry = function(&program.entry, &entry_alias, isa, purpose).map_err(|error| place(&program.entry, error))?;
     let kernels = program.kernels.iter().zip(&kernel_alias);
     let kernels = kernels
-        .map(|(kernel, alias)| function(kernel, alias, isa, checked).map_err(|error| place(kernel, error)))
+        .map(|(kernel, alias)| function(kernel, alias, isa, purpose).map_err(|error| place(kernel, error)))
         .collect::<Result<_, _>>()?;
     Ok(Lowered { entry, kernels })
 }
@@ -66,20 +76,20 @@ fn unsupported(at: Loc, message: String) -> DeviceError {
     ProgramError::Unsupported { function: String::new(), file: String::new(), at, message }.into()
 }
 
-fn function(function: &Function, alias: &Alias, isa: Isa, checked: bool) -> Result<Code, DeviceError> {
+fn function(function: &Function, alias: &Alias, isa: Isa, purpose: Purpose) -> Result<Code, DeviceError> {
     let mut lowering = Lowering {
         function,
         alias,
         isa,
-        out: Emitter::new(function),
+        out: Emitter::new(function, purpose == Purpose::Profiles),
         hidden: function.scalars.len(),
         loops: Vec::new(),
-        checked: checked.then(Checked::default),
+        checked: (purpose == Purpose::Checks).then(Checked::default),
     };
     let nothing = FixedBitSet::with_capacity(function.tiles.len());
     lowering.block(&function.body, &nothing, None)?;
     let tile_bytes = lowering.out.layout();
-    let Emitter { insts, at, steps, .. } = lowering.out;
+    let Emitter { insts, at, steps, accounts, .. } = lowering.out;
     let mems = |step: &Step| match step {
         Step::Chain(chain) => chain.mems.len(),
         Step::MatMul(_) | Step::Block(_) => 0,
@@ -107,6 +117,7 @@ fn function(function: &Function, alias: &Alias, isa: Isa, checked: bool) -> Resu
         steps,
         tile_bytes,
         checked: lowering.checked,
+        accounts: accounts.unwrap_or_default(),
     })
 }
 

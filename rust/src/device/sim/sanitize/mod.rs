@@ -8,6 +8,8 @@
 //! | `uninit` | [`shadow`]: which bytes of device memory were written | the worker |
 //! | `race` | [`tasks`] and what they wait for, [`log`] of accesses | a launch |
 //! | `bounds` | valid regions of tiles | a block |
+//!
+//! Without a sanitizer it still follows the tasks, which `pypto inspect` draws.
 #![allow(unsafe_code)] // the device contract passes addresses
 
 pub(super) mod area;
@@ -16,9 +18,10 @@ pub(super) mod shadow;
 pub(super) mod tasks;
 
 use super::exec::{self, Prepared, ScratchPlan, State, Waits};
-use super::lower::{self, Lowered};
+use super::lower::{self, Lowered, Purpose};
 use super::pool::CorePool;
-use super::{SimDevice, step_scratch};
+use super::{SimDevice, round, step_scratch};
+use crate::device::profile::TaskOf;
 use crate::device::{Device, DeviceError, Executable, Launch};
 use crate::program::{Program, verify};
 use shadow::Shadow;
@@ -67,9 +70,8 @@ impl Device for CheckingDevice {
 
     fn compile(&self, program: &Program) -> Result<Box<dyn Executable>, DeviceError> {
         verify(program)?;
-        let lowered = lower::lower(program, self.sim.isa, true)?;
+        let lowered = lower::lower(program, self.sim.isa, Purpose::Checks)?;
         let cores = self.sim.pool.cores();
-        let round = |bytes: u64| bytes.next_multiple_of(64);
         let scratch = lowered.kernels.iter().flat_map(|kernel| &kernel.steps).map(step_scratch).max();
         let plan = ScratchPlan {
             task_cores: 1,
@@ -86,6 +88,7 @@ impl Device for CheckingDevice {
             program: program.clone(),
             sanitizers: self.sanitizers,
             shadow: Arc::clone(&self.shadow),
+            tasks: Vec::new(),
         }))
     }
 
@@ -128,6 +131,8 @@ struct CheckingExecutable {
     pool: Arc<CorePool>,
     sanitizers: Sanitizers,
     shadow: Arc<Mutex<Shadow>>,
+    /// Of the last launch.
+    tasks: Vec<TaskOf>,
 }
 
 impl Executable for CheckingExecutable {
@@ -140,12 +145,16 @@ impl Executable for CheckingExecutable {
         u64::MAX
     }
 
+    fn take_tasks(&mut self) -> Option<Vec<TaskOf>> {
+        Some(std::mem::take(&mut self.tasks))
+    }
+
     unsafe fn launch(&mut self, launch: Launch<'_>) -> Result<(), DeviceError> {
-        let Self { program, lowered, state, plan, pool, sanitizers, shadow } = self;
+        let Self { program, lowered, state, plan, pool, sanitizers, shadow, tasks } = self;
         let mut shadow = shadow.lock().unwrap_or_else(PoisonError::into_inner);
         let (files, name) = (&program.files[..], &program.name[..]);
         let prepared = Prepared { lowered, packable: &[], plan: *plan, pool, waits: Waits::Never, files, name };
-        let rules = exec::Rules { program, sanitizers: *sanitizers, shadow: &mut shadow };
+        let rules = exec::Rules { program, sanitizers: *sanitizers, shadow: &mut shadow, tasks };
         // SAFETY: the caller's promise; the plan is the one that `scratch_bytes` tells.
         unsafe { exec::launch_checked(&prepared, state, launch, rules) }
     }

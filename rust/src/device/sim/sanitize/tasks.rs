@@ -6,6 +6,7 @@
 //! the tasks whose elements it reads or writes, and what comes after waits for the orchestration.
 
 use super::area::Area;
+use crate::device::profile::TaskOf;
 use crate::program::Loc;
 use fixedbitset::FixedBitSet;
 
@@ -108,6 +109,12 @@ impl Tasks {
     /// Whether the last task waits for this one.
     pub fn is_before(&self, earlier: u32) -> bool {
         self.before.contains(earlier as usize)
+    }
+
+    /// All of them, for people.
+    pub fn told(self) -> Vec<TaskOf> {
+        let told = |Task { kernel, at, blocks, waits, .. }| TaskOf { kernel, at, blocks, waits };
+        self.all.into_iter().map(told).collect()
     }
 
     /// A task by its number.

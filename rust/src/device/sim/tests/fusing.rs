@@ -2,7 +2,7 @@
 
 use super::behaviour::{ONE, ZERO, int, kernel, launch, load, program, stmt, store, tile};
 use crate::device::sim::code::Step;
-use crate::device::sim::lower::lower;
+use crate::device::sim::lower::{Purpose, lower};
 use crate::kernels::Isa;
 use crate::program::{Arg, Function, OpCode, Operand, Stmt, StmtKind, verify};
 
@@ -15,7 +15,7 @@ fn steps_of(tensors: u32, kernel: Function) -> String {
     let slots: Vec<u32> = (0..tensors).collect();
     let program = program(&vec![(64, 64); tensors as usize], 0, vec![launch(&slots, ONE)], kernel);
     verify(&program).unwrap();
-    let lowered = lower(&program, Isa::Generic, false).unwrap();
+    let lowered = lower(&program, Isa::Generic, Purpose::Launches).unwrap();
     let letter = |step: &Step| match step {
         Step::Chain(_) => 'c',
         Step::MatMul(_) => 'm',

@@ -5,6 +5,7 @@ mod fusing;
 mod mutants;
 mod operations;
 mod products;
+mod profiles;
 mod random;
 mod reference;
 mod run;

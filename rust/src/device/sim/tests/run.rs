@@ -85,7 +85,7 @@ pub fn run_on(
 
 /// As [`run_on`], on a given chip.
 pub fn run_with(
-    device: &SimDevice,
+    device: &dyn Device,
     program: &Program,
     memory: &mut [Matrix],
     scalars: &[u64],

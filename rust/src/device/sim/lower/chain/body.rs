@@ -24,7 +24,9 @@ impl Builder<'_> {
                 acc = None;
                 continue;
             }
+            let first = body.len();
             self.compute(member, &mut body, &mut acc)?;
+            self.built.bodies.push((member.node, phase, first..body.len()));
             if matches!(node.op, NodeOp::Store(_) | NodeOp::RowReduce(_) | NodeOp::Insert) {
                 self.release_temps(&here[order + 1..]);
                 continue;

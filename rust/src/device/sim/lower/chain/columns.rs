@@ -58,6 +58,7 @@ impl Builder<'_> {
             let mem = self.mem(save.clone(), node.dtype, COLUMN, true);
             insts.push(RowInst::Store { mem, src: result });
         }
+        self.built.rows.extend(insts.iter().map(|&inst| (member.node, inst)));
         let phases = &mut self.built.program.phases;
         match member.phase {
             0 => phases[0].prologue.extend(insts),

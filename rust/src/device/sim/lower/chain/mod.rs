@@ -12,9 +12,10 @@ use super::graph::{Node, NodeId, NodeOp};
 use crate::device::DeviceError;
 use crate::device::sim::code::{Extent, Mem, MemUse, ScalarUse};
 use crate::dtype::DType;
-use crate::kernels::chain::{ChainProgram, MemDecl, Phase, Src};
+use crate::kernels::chain::{ChainProgram, MemDecl, Phase, RowInst, Src};
 use crate::program::{Operand, Rounding};
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// A value of the group with what the schedule decided about it.
 pub(super) struct Member {
@@ -35,8 +36,13 @@ pub(super) enum Outside {
 }
 
 /// What the machine runs, and what the step must give it.
+#[derive(Default)]
 pub(super) struct Built {
     pub program: ChainProgram,
+    /// Which instructions of which pass each member became, in no order.
+    pub bodies: Vec<(NodeId, usize, Range<usize>)>,
+    /// The same on row scalars.
+    pub rows: Vec<(NodeId, RowInst)>,
     pub mems: Vec<MemUse>,
     pub scalars: Vec<ScalarUse>,
 }
@@ -59,7 +65,7 @@ pub(super) fn build(
         temps: HashMap::new(),
         free_temps: Vec::new(),
         row_bufs: HashMap::new(),
-        built: Built { program: ChainProgram::default(), mems: Vec::new(), scalars: Vec::new() },
+        built: Built::default(),
     };
     builder.built.program.phases = vec![Phase::default(); passes];
     builder.columns()?;

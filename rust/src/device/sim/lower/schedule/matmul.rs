@@ -42,7 +42,9 @@ impl Scheduler<'_> {
         };
         let bound = [node.rows, node.cols, inner(a, true).min(inner(b, false))];
         let step = MatMulStep { kernels, trans, region: [m, n], k, bound, a: a_use, b: b_use, c: c_use, acc: acc_use };
-        self.out.push_step(Step::MatMul(step), node.at);
+        let step = Step::MatMul(step);
+        let account = self.out.accounts.is_some().then(|| self.single_account(id, dtype, &step));
+        self.out.push_step(step, node.at, account);
         let graph = self.graph;
         self.waiting.retain(|&id| graph.nodes[id].last_use() > pos);
         Ok(())

@@ -5,6 +5,7 @@
 //! scratch memory only if what they read is about to change or a region does not fit. An insertion changes its target where it
 //! lives, if nobody needs what the target was ([`insert`]).
 
+mod account;
 mod homes;
 mod insert;
 mod matmul;
@@ -17,6 +18,7 @@ use super::emit::Emitter;
 use super::graph::{Graph, Item, Node, NodeId, NodeOp};
 use super::group::{Group, disjoint};
 use crate::device::DeviceError;
+use crate::device::sim::account::Account;
 use crate::device::sim::code::{BoxSpec, ChainStep, Inst, Mem, Step, TileMem, Window};
 use crate::kernels::Isa;
 use crate::kernels::chain::Machine;
@@ -249,17 +251,26 @@ impl Scheduler<'_> {
             debug_assert!(!group.contains(id));
             self.outside(id)
         })?;
-        self.push_chain(built, region, bound, at);
+        let account = self.out.accounts.is_some().then(|| self.chain_account(&members, &built));
+        self.push_chain(built, region, bound, at, account);
         let graph = self.graph;
         self.waiting.retain(|&id| graph.nodes[id].last_use() >= now);
         Ok(())
     }
 
-    fn push_chain(&mut self, built: chain::Built, region: [Operand; 2], bound: [u32; 2], at: Loc) {
+    /// `account` is there where the code keeps accounts.
+    fn push_chain(
+        &mut self,
+        built: chain::Built,
+        region: [Operand; 2],
+        bound: [u32; 2],
+        at: Loc,
+        account: Option<Account>,
+    ) {
         let cost = built.program.phases.iter().map(|phase| phase.body.len() as u32).sum::<u32>().max(1) * 20;
         let machine = Machine::new(built.program, self.isa);
         let step = ChainStep { machine, region, bound, mems: built.mems, scalars: built.scalars, cost };
-        self.out.push_step(Step::Chain(step), at);
+        self.out.push_step(Step::Chain(step), at, account);
     }
 
     fn outside(&self, id: NodeId) -> Outside {
@@ -289,7 +300,8 @@ impl Scheduler<'_> {
             return self.wide_copy(id, Mem::Tile(home), region, bound, node.at);
         }
         let built = chain::build_copy(node, self.outside(id), Mem::Tile(home))?;
-        self.push_chain(built, region, bound, node.at);
+        let account = self.out.accounts.is_some().then(|| self.copy_account(id, built.mems.len()));
+        self.push_chain(built, region, bound, node.at, account);
         Ok(())
     }
 }

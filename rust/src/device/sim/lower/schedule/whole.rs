@@ -56,7 +56,7 @@ impl Scheduler<'_> {
             let dtype = self.function.tensors[slot as usize].dtype;
             WholeUse { slot, dtype, write: node.is_effect() }
         });
-        self.push_block(whole_op(op), mems, scalars, tensor, node.region, [node.rows, node.cols], node.at)
+        self.push_block(whole_op(op), mems, scalars, tensor, node.region, [node.rows, node.cols], (id, node.at))
     }
 
     /// An elementwise operation or a reduction with 64-bit elements.
@@ -107,7 +107,7 @@ impl Scheduler<'_> {
         let home = self.pick_home(id, pos, None);
         self.places[id] = Some(home);
         mems.insert(0, self.result(Mem::Tile(home), node.dtype, node.region, [node.rows, node.cols]));
-        self.push_block(op, mems, scalars, None, node.region, [node.rows, node.cols], node.at)
+        self.push_block(op, mems, scalars, None, node.region, [node.rows, node.cols], (id, node.at))
     }
 
     pub(super) fn wide_store(&mut self, id: NodeId, spec: &BoxSpec, pos: usize) -> Result<(), DeviceError> {
@@ -117,7 +117,7 @@ impl Scheduler<'_> {
         let bound = [node.rows, node.cols];
         let source = self.argument(node.inputs[0], Extent::FULL, (node.region, bound), pos)?;
         let target = self.result(Mem::Box(spec.clone()), node.dtype, node.region, bound);
-        self.push_block(BlockOp::Copy, vec![target, source], vec![], None, node.region, bound, node.at)
+        self.push_block(BlockOp::Copy, vec![target, source], vec![], None, node.region, bound, (id, node.at))
     }
 
     /// One step that copies 64-bit elements of a value which is in memory, or waiting.
@@ -138,7 +138,7 @@ impl Scheduler<'_> {
             }
         };
         let target = self.result(to, node.dtype, region, bound);
-        self.push_block(BlockOp::Copy, vec![target, source], vec![], None, region, bound, at)
+        self.push_block(BlockOp::Copy, vec![target, source], vec![], None, region, bound, (id, at))
     }
 
     /// An argument of which the region in `part` is used, at most its bound: a waiting load, window or fill as it is, else
@@ -181,7 +181,7 @@ impl Scheduler<'_> {
         tensor: Option<WholeUse>,
         region: [Operand; 2],
         bound: [u32; 2],
-        at: Loc,
+        (id, at): (NodeId, Loc),
     ) -> Result<(), DeviceError> {
         let mut dtypes: Vec<DType> = mems
             .iter()
@@ -193,7 +193,12 @@ impl Scheduler<'_> {
         dtypes.extend(tensor.map(|tensor| tensor.dtype));
         let block = Block::new(op, &dtypes, self.isa)
             .ok_or_else(|| unsupported(at, format!("{op:?} of {}", dtypes.last().copied().unwrap_or(DType::I64))))?;
-        self.out.push_step(Step::Block(BlockStep { block, region, bound, mems, scalars, tensor }), at);
+        let step = Step::Block(BlockStep { block, region, bound, mems, scalars, tensor });
+        let account = self.out.accounts.is_some().then(|| match op {
+            BlockOp::Copy if !self.graph.nodes[id].is_effect() => self.copy_account(id, step.mems().count()),
+            _ => self.single_account(id, self.graph.nodes[id].dtype, &step),
+        });
+        self.out.push_step(step, at, account);
         Ok(())
     }
 }
