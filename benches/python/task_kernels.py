@@ -1,4 +1,4 @@
-"""A thousand dependent steps of 16x16: as tasks, and as the rounds of one task."""
+"""A thousand dependent tasks of 16x16."""
 
 import pypto.language as pl
 
@@ -32,19 +32,4 @@ def tasks_of_tiles(a: pl.InOut[pl.Tensor], b: pl.Tensor):
     """Each step a task that has something to do."""
     for _ in pl.range(STEPS):
         a = tile_step(a, b)
-    return a
-
-
-@pl.jit.incore
-def all_steps(a: pl.InOut[pl.Tensor], b: pl.Tensor):
-    """All steps."""
-    for _ in pl.range(STEPS):
-        a = pl.store(pl.add(pl.load(a, [0, 0], [16, 16]), pl.load(b, [0, 0], [16, 16])), [0, 0], a)
-    return a
-
-
-@pl.jit
-def rounds(a: pl.InOut[pl.Tensor], b: pl.Tensor):
-    """All steps in one task."""
-    a = all_steps(a, b)
     return a

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 
 import product_kernels
@@ -10,6 +11,7 @@ import task_kernels
 import torch
 from device import Bench
 from measure import Contest, Result
+from yardsticks import library
 
 
 def results(threads: int, seconds: float) -> list[Result]:
@@ -19,13 +21,15 @@ def results(threads: int, seconds: float) -> list[Result]:
 
 
 def tiny(contest: Contest) -> Result:
-    """A launch of dependent tasks in turn with one of a single task that does the same steps."""
+    """A launch of dependent tasks in turn with the bare arithmetic of all of them in C."""
     with Bench(contest.threads) as bench:
         a, b = torch.zeros(16, 16), torch.ones(16, 16)
         bench.add(contest, task_kernels.tasks, a, b)
-        bench.add(contest, task_kernels.rounds, a, b, name="one task")
+        addresses = [ctypes.c_void_p(tensor.data_ptr()) for tensor in (a, b)]
+        adds = functools.partial(library().plain_adds, *addresses, ctypes.c_size_t(task_kernels.STEPS))
+        contest.add("arithmetic", "adds()", {"adds": adds})
         times = contest.times()
-    each = (times["pypto"] - times["one task"]) * 1e6 / task_kernels.STEPS
+    each = (times["pypto"] - times["arithmetic"]) * 1e6 / task_kernels.STEPS
     name = "1,000 tiny dependent tasks, above the arithmetic"
     return Result(name, each, 60.0, "ns a task", threads=contest.threads, figures=times)
 

@@ -94,6 +94,14 @@ void plain_eight(float *restrict x, size_t count) {
     }
 }
 
+// `a += b` of 16x16 again and again, each time from memory and to memory.
+void plain_adds(float *restrict a, const float *restrict b, size_t times) {
+    for (size_t t = 0; t < times; t++) {
+        for (size_t i = 0; i < 256; i++) a[i] += b[i];
+        __asm__ volatile("" : : "r"(a) : "memory");
+    }
+}
+
 // c[side, side] = a @ b, with a tile of results in registers; `side` is a multiple of 32.
 #define TILE_ROWS 6
 #define TILE_COLS 32

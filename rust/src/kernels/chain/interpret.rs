@@ -291,10 +291,8 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                                 let p = address!(a, step_a).wrapping_offset(advance);
                                 // What is one row for all is in the caches.
                                 let bytes = if advance == 0 { 0 } else { N * S::LANES * usize::from(op.step_a) };
-                                let mut at = op.b as usize * 64;
-                                while at < bytes {
-                                    S::prefetch(p.wrapping_add(at));
-                                    at += usize::from(op.step_b) * 64;
+                                for line in (0..bytes).step_by(64) {
+                                    S::prefetch(p.wrapping_add(line));
                                 }
                             }
                             $(Code::$unary => each!(N, i => acc[i] = lane::unary::<S>(UnaryFn::$unary, acc[i])),)*

@@ -41,10 +41,6 @@ use super::isa::Isa;
 use crate::dtype::DType;
 use tile::{Kernels, Out};
 
-/// Up to this many rows the right operand is taken where it lies: the kernels for one row read it at 84-98 % of the speed of
-/// memory. Where exactly packing begins to gain was not measured.
-const STREAM_ROWS: usize = 4;
-
 /// A kind of product, resolved for one instruction set.
 #[derive(Clone, Copy)]
 pub struct MatMul {
@@ -119,13 +115,6 @@ impl MatMul {
         let groups =
             part.k_start.is_multiple_of(packed.k_group) && (end == part.k_total || end.is_multiple_of(packed.k_group));
         part.n_start.is_multiple_of(packed.nr) && end <= part.k_total && (whole || (groups && !sums))
-    }
-
-    /// Whether a product of `m` rows is quicker from a packed operand. A few rows read the operand once and as fast as
-    /// memory gives it, wherever it lies, if there is a kernel for that.
-    pub fn gains_from_packing(&self, m: usize) -> bool {
-        let streams = self.kernels.in_place.as_ref().map_or(0, |place| place.stream.len());
-        self.spec.b_trans || m > streams.min(STREAM_ROWS)
     }
 
     /// Packs a right operand, so that products with it need not.

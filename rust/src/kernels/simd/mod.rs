@@ -80,7 +80,7 @@ pub(crate) trait Simd: Copy {
     /// Stores past the caches; `p` is aligned to the vector.
     unsafe fn stream(p: *mut u8, v: Self::V);
 
-    /// Asks for the cache line of `p`, which need not be valid.
+    /// Asks for the cache line of `p`, which need not be valid, in the second-level cache.
     unsafe fn prefetch(p: *const u8);
 
     /// As `load`, for 16-bit elements.

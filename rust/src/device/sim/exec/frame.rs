@@ -179,8 +179,7 @@ impl View {
     }
 }
 
-/// Scalars and tensor views of one function; made once and used by every launch. The default is an empty place.
-#[derive(Default)]
+/// Scalars and tensor views of one function; made once and used by every launch.
 pub(super) struct Frame {
     pub scalars: Vec<u64>,
     pub tensors: Vec<View>,

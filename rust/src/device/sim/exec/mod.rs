@@ -64,7 +64,11 @@ impl State {
         let most_mems = codes().map(|code| code.max_mems).max().unwrap_or(0);
         let most_scalars = codes().map(|code| code.max_scalars).max().unwrap_or(0);
         let lane = |core: usize| Lane {
-            frames: if core < task_cores { codes().map(Frame::new).collect() } else { Vec::new() },
+            frames: if core < task_cores {
+                codes().map(|code| Some(Box::new(Frame::new(code)))).collect()
+            } else {
+                Vec::new()
+            },
             mems: Vec::with_capacity(most_mems),
             part_mems: Vec::with_capacity(most_mems),
             scalars: Vec::with_capacity(most_scalars),

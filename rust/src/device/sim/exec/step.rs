@@ -251,7 +251,7 @@ impl<'a> Crew<'a> {
         let grid = Grid::cut([m, n], steps, work, least, 2 * LONG_PS);
         let sizes = [&step.a, &step.b, &step.c, step.acc.as_ref().unwrap_or(&step.c)];
         let sizes = sizes.map(|operand| operand.dtype.size() as isize);
-        let right = Packed::find(context.packed, kernel, (mems[1].data, mems[1].row_stride), [m, n, k]);
+        let right = Packed::find(context.packed, kernel, (mems[1].data, mems[1].row_stride), [n, k]);
         let addresses = Shared((mems, right));
         let poller = context.poller;
         let part = |part: usize, core: usize| {
