@@ -20,8 +20,8 @@ from pypto.runtime import BenchmarkStats, ChipWorker, DeviceTensor, RunConfig, b
 M = pl.dynamic("M")  # rows of a batch: any number, decided by each call
 K = 1024
 N = 4096
-# One kernel call makes a block of ROWS x COLS of the result and adds it up in steps of DEPTH: what is on chip at once fits
-# the buffers of a 910B (64 KiB for the right operand of a product, 128 KiB for the sums).
+# One kernel call makes a block of ROWS x COLS of the result and adds it up in steps of DEPTH: what is on chip at once
+# fits the buffers of a 910B (64 KiB for the right operand of a product, 128 KiB for the sums).
 ROWS = 64
 COLS = 256
 DEPTH = 128

@@ -34,8 +34,8 @@ class LaunchFuture(Future[Any]):
         Raises:
             TimeoutError: It is not over after `timeout` seconds. It stays queued.
             concurrent.futures.CancelledError: It was cancelled.
-            RuntimeError: This process is a fork of the one that queued it, or a signal handler waits inside a call on the
-                worker.
+            RuntimeError: This process is a fork of the one that queued it, or a signal handler waits inside a call on
+                the worker.
             Exception: What the launch raised.
         """
         self._check_wait()

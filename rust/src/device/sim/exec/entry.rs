@@ -114,26 +114,29 @@ impl Entry<'_> {
     pub fn again(&mut self, core: &mut Core<'_>, replay: &Replay) -> Result<(), Stop> {
         let (mut step, mut operands, mut scalars) = (0, 0, 0);
         let invocation = core.context.invocation;
+        // A task begins when the one before it ends: one look at the clock for each.
+        let mut begin = if invocation == 0 { 0 } else { trace::now() };
         for task in &replay.tasks {
-            let begin = if invocation == 0 { 0 } else { trace::now() };
             for taken in &replay.steps[step..task.steps] {
                 core.step_again(replay, taken, operands, scalars);
                 (operands, scalars) = (taken.operands, taken.scalars);
                 core.look_around()?;
             }
             step = task.steps;
-            self.task_ended(task.kernel, begin, invocation);
+            begin = self.task_ended(task.kernel, begin, invocation);
         }
         Ok(())
     }
 
-    /// Records the span of a task that began at `begin` and ends now, where the launch is traced.
-    fn task_ended(&mut self, kernel: u32, begin: u64, invocation: u32) {
-        if invocation != 0 {
-            let end = trace::now();
-            self.wave.tasks = Some((self.wave.tasks.map_or(begin, |(first, _)| first), end));
-            span(names::TASK, Track::core(0), invocation, begin, end, kernel.into());
+    /// Records the span of a task that began at `begin` and ends now, where the launch is traced; gives its end.
+    fn task_ended(&mut self, kernel: u32, begin: u64, invocation: u32) -> u64 {
+        if invocation == 0 {
+            return 0;
         }
+        let end = trace::now();
+        self.wave.tasks = Some((self.wave.tasks.map_or(begin, |(first, _)| first), end));
+        span(names::TASK, Track::core(0), invocation, begin, end, kernel.into());
+        end
     }
 
     /// Runs the blocks of one task in order, with all cores for the steps of each.
