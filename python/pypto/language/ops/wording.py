@@ -179,6 +179,7 @@ PARAMETERS: Final[dict[str, str]] = {
     "mask_pattern": "number of the pattern, 1 to 7",
     "max_indices": "number of indices, and of rows of the result; a constant",
     "mem": "the tensor that is read, in device memory",
+    "memory_space": _LABEL,
     "mode": "'none', 'rint', 'round', 'floor', 'ceil', 'trunc' or 'odd'",
     "offset": "first element along each axis, in elements",
     "offsets": "first element along each axis, in elements",
@@ -187,6 +188,7 @@ PARAMETERS: Final[dict[str, str]] = {
     "output_dtype": "dtype that the bits are read as",
     "output_tensor": "the tensor that is written, in device memory",
     "pad_value": "`PadValue.zero`, `min` or `max`, or 0, inf, -inf",
+    "pinned": _LABEL,
     "pipe": _LABEL,
     "rhs": "right operand",
     "rhs2": "third operand",
@@ -263,6 +265,7 @@ OF_ONE: Final[dict[tuple[str, str], str]] = {
     ("scatter", "input"): "what is written to; with `mask_pattern` what is spread",
     ("scatter_update", "*args"): "`dim`, `index`, `src`: -2, `[b, s]` row numbers, and the rows",
     ("scatter_update", "**kwargs"): "the same by name",
+    ("alloc", "size"): "number of bytes; a constant",
     ("syncall", "mode"): _LABEL,
 }
 """Where a name means something else than elsewhere: by operation and parameter."""
