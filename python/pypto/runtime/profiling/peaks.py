@@ -43,7 +43,11 @@ class Peaks:
         return max(self.read, self.copy)
 
     def arithmetic(self, dtype: str) -> float:
-        """The peak of products of elements of this type; FP16 has none of its own, since kernels widen it."""
+        """The peak of products, in operations a second; FP16 has none of its own, since kernels widen it.
+
+        Args:
+            dtype: Type of the elements, as the language names it: `FP32`, `FP16`, `BF16` or `INT8`.
+        """
         return {"BF16": self.bf16, "INT8": self.int8}.get(dtype, self.fp32)
 
     def to_dict(self) -> dict[str, Any]:
