@@ -32,8 +32,9 @@ def run_until_the_second_signal():
 """
 
 TEXT = (
-    r"called_within (\w+)\(\) was called by a signal handler, or by a finalizer, inside another call on the same "
-    r"worker #\d+, and would wait for itself\. Note the signal and act after that call, or raise from the handler to end it"
+    r"called_within (\w+)\(\) was called by a signal handler, or by a finalizer, "
+    r"inside another call on the same worker #\d+, and would wait for itself\. "
+    r"Note the signal and act after that call, or raise from the handler to end it"
 )
 
 
