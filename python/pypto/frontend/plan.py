@@ -63,7 +63,9 @@ class Plan:
         """Whether as many arguments as inputs are them. With defaults, the outputs may be there and numbers left out."""
         if all(value is ABSENT for value in self.defaults):
             return True
-        pairs = ((self.specs[position], python_number(value)) for position, value in zip(self.inputs, args, strict=True))
+        pairs = (
+            (self.specs[position], python_number(value)) for position, value in zip(self.inputs, args, strict=True)
+        )
         return all(isinstance(value, (int, float, type(RUNTIME))) for spec, value in pairs if spec.kind == "scalar")
 
     def _mismatch(self, message: str, spec: ParamSpec | None = None) -> Exception:
