@@ -60,7 +60,7 @@ class Plan:
         return given
 
     def _are_inputs(self, args: tuple[Any, ...]) -> bool:
-        """Whether as many arguments as inputs are them. With defaults, the outputs may be there and numbers left out."""
+        """Whether as many arguments as inputs are them. With defaults, outputs may be there and numbers left out."""
         if all(value is ABSENT for value in self.defaults):
             return True
         pairs = (
