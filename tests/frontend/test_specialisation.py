@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from checking import empty, f32, program_of, run, verified
 
 import pypto.language as pl
@@ -105,6 +106,28 @@ def test_compiling_without_arguments_needs_complete_annotations() -> None:
     missing = r"parameter 'n' is a scalar and got no value(?s:.)*help: give a number, or pl.RUNTIME"
     with pytest.raises(TypeError, match=missing):
         runtime.compile()
+
+
+@pl.jit
+def shifted(
+    x: pl.Tensor[[4, 32], pl.FP32],
+    out: pl.Out[pl.Tensor[[4, 32], pl.FP32]],
+    up: pl.Scalar[pl.BOOL],
+    by: pl.Scalar[pl.FP32] = 1.0,
+):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        if up:
+            out[:] = pl.add(x, by)
+        else:
+            out[:] = pl.sub(x, by)
+    return out
+
+
+def test_a_number_with_a_default_may_be_left_out_where_outputs_are_given() -> None:
+    x, out = torch.ones(4, 32), torch.zeros(4, 32)
+    assert shifted(x, out, True) is None
+    assert out[0, 0] == 2
+    assert shifted(x, False, 3.0)[0, 0] == -2  # as many arguments, all of them inputs
 
 
 def test_unknown_and_surplus_arguments_are_named() -> None:

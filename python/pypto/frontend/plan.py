@@ -11,7 +11,9 @@ from pypto.frontend.annotations import ParamSpec
 from pypto.frontend.namespace import Captures, Namespace
 from pypto.frontend.signature import Axes, dynamic_axes, specs_of
 from pypto.frontend.source import Source, read
+from pypto.frontend.values import python_number
 from pypto.ir.diagnostics import Diagnostic, error_for
+from pypto.language.annotations import RUNTIME
 from pypto.language.jit import JITFunction
 
 ABSENT: Final = object()
@@ -44,7 +46,7 @@ class Plan:
         if len(args) > len(specs):
             raise self._mismatch(f"takes {len(specs)} arguments ({self._names()}), got {len(args)}")
         given = list(self.defaults)
-        inputs_alone = len(args) == len(self.inputs) and not kwargs
+        inputs_alone = len(args) == len(self.inputs) and not kwargs and self._are_inputs(args)
         for position, value in zip(self.inputs if inputs_alone else range(len(args)), args, strict=True):
             given[position] = value
         seen = set(range(len(args)))
@@ -56,6 +58,15 @@ class Plan:
                 raise self._mismatch(f"got {name!r} twice", specs[position])
             given[position] = value
         return given
+
+    def _are_inputs(self, args: tuple[Any, ...]) -> bool:
+        """Whether as many arguments as inputs are them. With defaults, outputs may be there and numbers left out."""
+        if all(value is ABSENT for value in self.defaults):
+            return True
+        pairs = (
+            (self.specs[position], python_number(value)) for position, value in zip(self.inputs, args, strict=True)
+        )
+        return all(isinstance(value, (int, float, type(RUNTIME))) for spec, value in pairs if spec.kind == "scalar")
 
     def _mismatch(self, message: str, spec: ParamSpec | None = None) -> Exception:
         """A call that does not fit, shown where the function or the parameter is defined."""

@@ -17,6 +17,10 @@ MAX_SHOWN = 200
 """Characters of a source line in a report."""
 
 
+MAX_CALLS = 10
+"""Calls on the way to a mistake that are shown: the innermost, and the outermost. Deep ones are recursion."""
+
+
 class Loc(NamedTuple):
     """A place in source: file, line (1-based), column (0-based), and the column where it ends (0: unknown)."""
 
@@ -56,8 +60,11 @@ class Diagnostic:
             lines.append(f"    {shown}")
             lines.append(f"    {' ' * col}{'^' * width}")
         lines.append(f"  help: {self.hint}")
-        for name, loc in reversed(self.chain):
-            lines.append(f"  in {name}, called at {loc.file}:{loc.line}:{loc.col + 1}")
+        calls = [f"  in {name}, called at {loc.file}:{loc.line}:{loc.col + 1}" for name, loc in reversed(self.chain)]
+        if len(calls) > MAX_CALLS:
+            half = MAX_CALLS // 2
+            calls[half:-half] = [f"  ... {len(calls) - 2 * half} more calls"]
+        lines += calls
         return "\n".join(lines)
 
 
