@@ -113,18 +113,25 @@ impl Shared {
     ///
     /// # Errors
     /// `RuntimeError` in a forked child; what a signal handler raised.
+    #[inline]
     pub(super) fn enter(&self, py: Python<'_>, operation: &'static str) -> PyResult<Entered<'_>> {
         if self.line.is_empty()
             && let Some(session) = self.core.try_enter(operation)?
         {
             return Ok(self.entered(session));
         }
+        self.enter_later(py, operation)
+    }
+
+    #[cold]
+    fn enter_later(&self, py: Python<'_>, operation: &'static str) -> PyResult<Entered<'_>> {
         detached(py, || self.wait(operation)).map_err(|refused| match refused {
             Refused::Core(error) => error.into(),
             Refused::Signal(error) => error,
         })
     }
 
+    #[inline]
     fn entered<'a>(&'a self, session: Session<'a>) -> Entered<'a> {
         Entered { session, _leave: Leave(&self.line) }
     }
