@@ -4,7 +4,7 @@ use super::codes::Edge;
 use super::shared::{Shared, detached};
 use super::trace;
 use super::{errors, settings};
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::worker::{Registration, Session, Value, WorkerError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;

@@ -79,18 +79,23 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    #[inline]
+    #[inline(always)]
     pub fn new(registration: &Registration, notes: Option<Box<Notes>>, timed: bool) -> Self {
         let invocation = if trace::is_enabled() { trace::next_invocation() } else { 0 };
         let run = trace::span(names::CHIP_RUN, invocation, registration.content_id());
         let began = timed.then(Instant::now);
         if let Some(notes) = notes {
-            let _config = trace::span(names::CONFIG, invocation, notes.len() as u64);
-            for (name, value) in *notes {
-                drop(trace::span(name, invocation, value));
-            }
+            record_notes(*notes, invocation);
         }
         Self { invocation, began, _run: run }
+    }
+}
+
+#[cold]
+fn record_notes(notes: Notes, invocation: u32) {
+    let _config = trace::span(names::CONFIG, invocation, notes.len() as u64);
+    for (name, value) in notes {
+        drop(trace::span(name, invocation, value));
     }
 }
 

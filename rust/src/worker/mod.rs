@@ -178,7 +178,7 @@ impl Worker {
     ///
     /// # Errors
     /// As for [`Worker::enter`].
-    #[inline]
+    #[inline(always)]
     pub fn try_enter(&self, operation: &'static str) -> Result<Option<Session<'_>>> {
         self.check_process(operation)?;
         let open = match self.open.try_lock() {
