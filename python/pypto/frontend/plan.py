@@ -72,7 +72,7 @@ class Plan:
         """A call that does not fit, shown where the function or the parameter is defined."""
         place = self.source.loc(self.source.node if spec is None else spec.node)
         hint = "give each parameter once, by position or by name; outputs may be left out where all inputs are given"
-        return error_for([Diagnostic("type", f"{self} {message}", place, hint)])
+        return error_for([Diagnostic("type", f"{self}: {message}", place, hint)])
 
     def _names(self) -> str:
         return ", ".join(spec.name for spec in self.specs)

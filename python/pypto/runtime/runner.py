@@ -190,7 +190,7 @@ def execute_compiled(
             `c_uint16`.
         platform: Where to run.
         device_id: Which device.
-        dfx: Device diagnostics: labels on the simulated chip, which its trace records.
+        dfx: Device diagnostics; `docs/run_config.md` says what each writes on the simulated chip.
         level: 2.
         aicpu_thread_num: Scheduler threads of the device; a label on the simulated chip.
         analyze_auto_scopes_for_deps: Nothing is left to analyse in a compiled directory.

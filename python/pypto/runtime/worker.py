@@ -55,11 +55,12 @@ class _Launcher(NamedTuple):
     """Whether the program was compiled for this platform and runtime."""
 
     def launch(self, compiled: CompiledProgram, args: tuple[Any, ...], config: RunConfig) -> Any:
-        """Launches with settings; a timeline of the launch is one that needs more than the handle."""
-        if isinstance(config, RunConfig) and config.enable_chip_swimlane in range(1, 5):
-            from pypto.runtime import swimlane
+        """Launches with settings; diagnostics of the launch are what needs more than the handle."""
+        if isinstance(config, RunConfig) and config.any_dfx_enabled():
+            from pypto.runtime import dfx
 
-            return swimlane.launch(compiled, config, lambda: self.handle(*args, config=config))
+            if dfx.wanted(config):
+                return dfx.launch(compiled, config, args, lambda: self.handle(*args, config=config))
         return self.handle(*args, config=config)
 
 

@@ -128,9 +128,9 @@ impl BoundLaunch {
         let handle = self.handle.get();
         let launched = way::run(py, handle.shared(), handle.registration(), 0, |session, poll| {
             // SAFETY: there are no host tensors.
-            unsafe { session.launch_prepared(&self.prepared, &[], poll) }
+            unsafe { session.launch_prepared(&self.prepared, &[], poll) }.map_err(Box::new)
         })?;
-        launched.map_err(|error| self.raise(py, error))
+        launched.map_err(|error| self.raise(py, *error))
     }
 
     /// Launches with the host tensors as they are now. `None` where the arguments were replaced meanwhile.
@@ -155,14 +155,14 @@ impl BoundLaunch {
         }
         let launched = way::run(py, handle.shared(), handle.registration(), bytes, |session, poll| {
             // SAFETY: the arrays were read just now; `given` and `outputs` keep their objects alive.
-            unsafe { session.launch_prepared(&self.prepared, &hosts, poll) }
+            unsafe { session.launch_prepared(&self.prepared, &hosts, poll) }.map_err(Box::new)
         })?;
         *lock(&self.spare) = hosts;
         match launched {
             Ok(false) => Ok(None),
             Ok(true) if self.returning => way::result(py, outputs).map(Some),
             Ok(true) => Ok(Some(py.None())),
-            Err(error) => Err(self.raise(py, error)),
+            Err(error) => Err(self.raise(py, *error)),
         }
     }
 

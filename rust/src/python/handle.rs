@@ -209,15 +209,15 @@ impl RegistrationHandle {
         let registration = &*self.registration;
         let launched = way::run(py, &self.shared, registration, host_bytes, |session, poll| {
             // SAFETY: the caller of the handle keeps the arguments alive, and they were read just now.
-            unsafe { session.launch(registration, values, poll) }
+            unsafe { session.launch(registration, values, poll) }.map_err(Box::new)
         })?;
-        launched.map_err(|error| way::launch_error(error, values))
+        launched.map_err(|error| way::launch_error(*error, values))
     }
 
-    /// Launches while its timeline is recorded. The worker's own launchers, which know no compiled program, come here no
+    /// Launches while diagnostics are written. The worker's own launchers, which know no compiled program, come here no
     /// second time.
     #[cold]
-    fn launch_with_swimlane<'py>(
+    fn launch_with_files<'py>(
         &self,
         py: Python<'py>,
         args: &[Bound<'py, PyAny>],
@@ -298,9 +298,9 @@ impl Callable for RegistrationHandle {
         self.check_call(config)?;
         if let Some(config) = config
             && !self.compiled.is_none(py)
-            && settings::wants_swimlane(config)?
+            && settings::wants_files(config)?
         {
-            return self.launch_with_swimlane(py, args, config);
+            return self.launch_with_files(py, args, config);
         }
         let _settings = settings::announce(config)?;
         if self.is_returning(args.len())? {

@@ -4,12 +4,14 @@
 //! another argument through every function of the path that must cost nothing, for launches that are traced.
 
 use crate::trace::{self, names};
-use crate::worker::Note;
+use crate::worker::{Note, Notes};
+use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 use std::cell::Cell;
 
 thread_local! {
-    static ANNOUNCED: Cell<Vec<Note>> = const { Cell::new(Vec::new()) };
+    static ANNOUNCED: Cell<Option<Box<Notes>>> = const { Cell::new(None) };
 }
 
 /// Settings that belong to the launches of one call.
@@ -27,17 +29,27 @@ pub(super) fn announce(config: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Ann
     let Some(config) = config.filter(|_| trace::is_enabled()) else { return Ok(None) };
     let labels = config.py().import("pypto.runtime.labels")?.call_method1("of_launch", (config,))?;
     let labels: Vec<(String, u64)> = labels.extract()?;
-    let note = |(name, value): (String, u64)| (trace::intern(&format!("{}.{name}", names::CONFIG.text())), value);
-    ANNOUNCED.set(labels.into_iter().map(note).collect());
+    if labels.is_empty() {
+        return Ok(None);
+    }
+    let note =
+        |(name, value): (String, u64)| -> Note { (trace::intern(&format!("{}.{name}", names::CONFIG.text())), value) };
+    ANNOUNCED.set(Some(Box::new(labels.into_iter().map(note).collect())));
     Ok(Some(Announced))
 }
 
-/// Whether `config` asks for the timeline of the launch. A field that was assigned something else later asks for none.
-pub(super) fn wants_swimlane(config: &Bound<'_, PyAny>) -> PyResult<bool> {
-    Ok(config.getattr("enable_chip_swimlane")?.extract::<i64>().is_ok_and(|level| level > 0))
+/// Whether `config` asks for files about the launch. A field that was assigned something else later asks for none.
+pub(super) fn wants_files(config: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = config.py();
+    let is_on =
+        |name: &Bound<'_, PyString>| PyResult::Ok(config.getattr(name)?.extract::<i64>().is_ok_and(|level| level > 0));
+    Ok(is_on(intern!(py, "enable_chip_swimlane"))?
+        || is_on(intern!(py, "enable_dump_args"))?
+        || is_on(intern!(py, "enable_scope_stats"))?)
 }
 
 /// The settings of the call that this thread is in.
-pub(super) fn take() -> Vec<Note> {
-    if trace::is_enabled() { ANNOUNCED.take() } else { Vec::new() }
+#[inline]
+pub(super) fn take() -> Option<Box<Notes>> {
+    if trace::is_enabled() { ANNOUNCED.take() } else { None }
 }

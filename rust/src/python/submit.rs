@@ -11,7 +11,7 @@ use crate::arena::Owner;
 use crate::error::Error;
 use crate::fork;
 use crate::program::ParamKind;
-use crate::worker::{Kept, Note, Prepared, Registration, Ticket, Value, WorkerError};
+use crate::worker::{Kept, Notes, Prepared, Registration, Ticket, Value, WorkerError};
 use pyo3::panic::PanicException;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -39,7 +39,7 @@ struct Work {
     registration: Arc<Registration>,
     args: Args,
     /// Settings for the trace.
-    notes: Vec<Note>,
+    notes: Option<Box<Notes>>,
 }
 
 enum Args {
@@ -273,7 +273,7 @@ pub(super) fn queue_prepared<'py>(
         shared: this.shared().clone(),
         registration: this.registration().clone(),
         args: Args::Prepared(prepared),
-        notes: Vec::new(),
+        notes: None,
     };
     let of = bound.clone().into_any().unbind();
     queue(py, this, work, |future| Objects { future, outputs: None, args: Vec::new(), keep: Vec::new(), of })

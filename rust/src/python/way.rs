@@ -4,7 +4,7 @@ use super::codes::Edge;
 use super::shared::{Shared, detached};
 use super::trace;
 use super::{errors, settings};
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::worker::{Registration, Session, Value, WorkerError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -17,18 +17,23 @@ const ATTACHED_NS: u64 = 20_000;
 /// Copies are estimated at this many bytes per nanosecond (10 GB/s). Only their order of magnitude matters.
 const COPY_BYTES_PER_NS: u64 = 10;
 
+/// What a launch said. An error lies elsewhere: one of the core has a hundred bytes, and a result as large as that is
+/// copied, unwritten bytes and all, at each step back to Python.
+pub(super) type Launched<R> = std::result::Result<R, Box<Error>>;
+
 /// Enters the worker and launches there: detached where that takes long. `host_bytes` are those of the arguments on the
 /// host.
 ///
 /// # Errors
 /// What a signal handler raised, or the end of the interpreter; within, what the launch says.
+#[inline]
 pub(super) fn run<R>(
     py: Python<'_>,
     shared: &Shared,
     registration: &Registration,
     host_bytes: u64,
-    launch: impl FnOnce(&mut Session<'_>, &mut dyn FnMut() -> bool) -> Result<R>,
-) -> PyResult<Result<R>> {
+    launch: impl FnOnce(&mut Session<'_>, &mut dyn FnMut() -> bool) -> Launched<R>,
+) -> PyResult<Launched<R>> {
     let mut session = shared.enter(py, "run")?;
     session.note(settings::take());
     let estimate = registration.estimate_ns().saturating_add(host_bytes / COPY_BYTES_PER_NS);

@@ -336,8 +336,9 @@ impl Bound {
             return Err(expected.wrong_shape(shape));
         }
         if !dtype.is_dispatchable() {
-            return Err(expected
-                .value(format!("Unsupported DeviceTensor dtype {dtype}: it can be stored, but no program can use it")));
+            return Err(expected.value(format!(
+                "Unsupported DeviceTensor dtype {dtype}: it can be stored, but no program can use it"
+            )));
         }
         self.bind_symbols(expected, shape)?;
         let bytes = shape.elements().and_then(|elements| elements.checked_mul(dtype.size() as u64));

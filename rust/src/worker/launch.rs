@@ -9,7 +9,7 @@ use super::packed::PackedForms;
 use super::register::{Loaded, Registered, Registration, check_registration};
 use super::residency::Times;
 use super::value::Value;
-use super::{Note, Open, Session, Worker};
+use super::{Notes, Open, Session, Worker};
 use crate::arena::{Arena, FILL, GUARD};
 use crate::device::{self, Device, TensorArg};
 use crate::error::Result;
@@ -19,7 +19,8 @@ use std::time::Instant;
 
 impl Session<'_> {
     /// Gives the next launch numbers to record: settings that steer nothing here and that a reader of the trace wants.
-    pub fn note(&mut self, notes: Vec<Note>) {
+    #[inline]
+    pub fn note(&mut self, notes: Option<Box<Notes>>) {
         self.notes = notes;
     }
 
@@ -46,7 +47,7 @@ impl Session<'_> {
         args: &[Value<'_>],
         poll: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
-        let notes = std::mem::take(&mut self.notes);
+        let notes = self.notes.take();
         let (open, worker) = self.launching(registration)?;
         let begun = Begun::new(registration, notes, open.residency.is_some());
         let bind = trace::span(names::BIND, begun.invocation, 0);
@@ -59,6 +60,7 @@ impl Session<'_> {
     }
 
     /// What a launch works with, if the registration may launch here now.
+    #[inline]
     pub(super) fn launching(&mut self, registration: &Registration) -> Result<(&mut Open, &Worker), WorkerError> {
         check_registration(registration, &self.worker.owner)?;
         let owner = &self.worker.owner;
@@ -77,18 +79,23 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    #[inline]
-    pub fn new(registration: &Registration, notes: Vec<Note>, timed: bool) -> Self {
+    #[inline(always)]
+    pub fn new(registration: &Registration, notes: Option<Box<Notes>>, timed: bool) -> Self {
         let invocation = if trace::is_enabled() { trace::next_invocation() } else { 0 };
         let run = trace::span(names::CHIP_RUN, invocation, registration.content_id());
         let began = timed.then(Instant::now);
-        if !notes.is_empty() {
-            let _config = trace::span(names::CONFIG, invocation, notes.len() as u64);
-            for (name, value) in notes {
-                drop(trace::span(name, invocation, value));
-            }
+        if let Some(notes) = notes {
+            record_notes(*notes, invocation);
         }
         Self { invocation, began, _run: run }
+    }
+}
+
+#[cold]
+fn record_notes(notes: Notes, invocation: u32) {
+    let _config = trace::span(names::CONFIG, invocation, notes.len() as u64);
+    for (name, value) in notes {
+        drop(trace::span(name, invocation, value));
     }
 }
 

@@ -113,7 +113,7 @@ impl Session<'_> {
         poll: &mut dyn FnMut() -> bool,
     ) -> Result<bool> {
         let registration = &*prepared.registration;
-        let notes = std::mem::take(&mut self.notes);
+        let notes = self.notes.take();
         let (open, worker) = self.launching(registration)?;
         // SAFETY: `launching` made sure that this is the session of the registration's worker.
         let state = unsafe { prepared.state() };

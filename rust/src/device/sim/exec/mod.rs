@@ -54,6 +54,8 @@ pub(super) struct State {
     paces: Vec<Pace>,
     packed: Vec<Packed>,
     replay: Replay,
+    /// The scratch memory that the lanes have their shares of, by its address.
+    shared_out: usize,
 }
 
 impl State {
@@ -84,6 +86,7 @@ impl State {
             paces,
             packed: Vec::new(),
             replay: Replay::new(lowered),
+            shared_out: 0,
         }
     }
 
@@ -169,12 +172,15 @@ pub(super) struct Prepared<'a> {
 /// As for [`crate::device::Executable::launch`]; `scratch` is laid out by `prepared.plan`.
 pub(super) unsafe fn launch(prepared: &Prepared<'_>, state: &mut State, launch: Launch<'_>) -> Result<(), DeviceError> {
     let &Prepared { lowered, packable, plan, pool, waits, .. } = prepared;
-    let State { entry: frame, lanes, wave, paces, packed, replay } = state;
+    let State { entry: frame, lanes, wave, paces, packed, replay, shared_out } = state;
     Packed::list(packed, packable, launch.tensors, launch.packed);
-    for (core, lane) in lanes.iter_mut().enumerate() {
-        lane.tiles = launch.scratch.wrapping_add(plan.tiles as usize * core.min(plan.task_cores - 1));
-        let steps = plan.tiles * plan.task_cores as u64 + plan.per_core * core as u64;
-        lane.scratch = launch.scratch.wrapping_add(steps as usize);
+    if *shared_out != launch.scratch.addr() {
+        *shared_out = launch.scratch.addr();
+        for (core, lane) in lanes.iter_mut().enumerate() {
+            lane.tiles = launch.scratch.wrapping_add(plan.tiles as usize * core.min(plan.task_cores - 1));
+            let steps = plan.tiles * plan.task_cores as u64 + plan.per_core * core as u64;
+            lane.scratch = launch.scratch.wrapping_add(steps as usize);
+        }
     }
     wave.reset();
     let again = launch.repeats && replay.is_complete();
