@@ -1,4 +1,4 @@
-"""What the build of the site does beside the ordinary. Runs where the extra `docs` is installed, as `make docs` does."""
+"""What the build of the site does beside the ordinary. Runs where `make docs` has installed the extra `docs`."""
 
 import subprocess
 import sys
