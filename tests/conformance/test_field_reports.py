@@ -267,7 +267,7 @@ ROWS = {
     ),
     "a56": held(
         "the example of the documentation does not run",
-        "tests/test_readme.py::test_the_code_of_the_section_runs",
+        "tests/docs/test_pages.py::test_the_blocks_of_the_page_run_and_print_what_it_shows",
         f"{RUNTIME}/test_worker.py::test_a_program_for_another_platform_is_refused_with_both_named",
     ),
     "a57": held(

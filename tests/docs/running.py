@@ -17,7 +17,7 @@ from typing import Any
 
 from pages import ROOT, Page
 
-_SECONDS = 120
+_SECONDS = 300
 _FORKS = multiprocessing.get_context("forkserver")
 # Importing torch takes seconds, and a page has up to a dozen commands: each is a fork of a process that did it.
 _FORKS.set_forkserver_preload(["torch", "pypto.cli", "pypto.runtime", "pypto.frontend"])

@@ -195,7 +195,7 @@ def test_levels_of_diagnostics_may_be_switches() -> None:
 
 
 def test_the_table_of_fields_lists_them_all_with_their_defaults() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "run_config.md").read_text().split("\n# Environment")[0]
+    page = (Path(__file__).parents[2] / "docs" / "run_config.md").read_text().split("\n## Environment")[0]
     rows = dict(re.findall(r"^\| `(\w+)` \| `?([^|`]+)`? \|", page, re.M))
     config = RunConfig()
     defaults = {field.name: getattr(config, field.name) for field in dataclasses.fields(RunConfig)}
