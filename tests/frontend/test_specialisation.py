@@ -80,7 +80,7 @@ def test_02_scalar_arguments_are_compile_time_constants() -> None:
         np.testing.assert_array_equal(out[:, :n], x[:, :n])
         assert np.isnan(out[:, n:]).all()
     core = verified(program_of(fixed, x, 8, empty(4, 32)))
-    assert core["params"][1] == {"name": "n", "kind": {"Scalar": {"dtype": "INT64", "baked": True}}}
+    assert core["params"][1] == {"name": "n", "kind": {"Scalar": {"dtype": "INT64", "baked": {"Int": 8}}}}
 
 
 @pl.jit
@@ -97,7 +97,7 @@ def test_a_scalar_given_as_RUNTIME_stays_a_parameter() -> None:
     out = run(program, x, 2, empty(4, 32))[-1]
     np.testing.assert_array_equal(out[:2], x[:2])
     assert np.isnan(out[2:]).all()
-    assert verified(program)["params"][1]["kind"] == {"Scalar": {"dtype": "INT32", "baked": False}}
+    assert verified(program)["params"][1]["kind"] == {"Scalar": {"dtype": "INT32", "baked": None}}
 
 
 def test_compiling_without_arguments_needs_complete_annotations() -> None:

@@ -17,8 +17,8 @@ def tensor(name: str, direction: str, dims: Sequence[int | str], dtype: str = "F
     return {"name": name, "kind": {"Tensor": {"dtype": dtype, "dims": extents, "direction": direction}}}
 
 
-def scalar(name: str, dtype: str, *, baked: bool = False) -> dict[str, Any]:
-    """A scalar parameter."""
+def scalar(name: str, dtype: str, *, baked: dict[str, Any] | None = None) -> dict[str, Any]:
+    """A scalar parameter; `baked` as `{"Int": 3}`."""
     return {"name": name, "kind": {"Scalar": {"dtype": dtype, "baked": baked}}}
 
 

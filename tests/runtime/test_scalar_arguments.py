@@ -23,7 +23,7 @@ INTS = {
 }
 
 
-def launch(register: Register, dtype: str, value: object, *, baked: bool = False) -> None:
+def launch(register: Register, dtype: str, value: object, *, baked: dict[str, object] | None = None) -> None:
     handle = register(core.program("scalar", [core.scalar("n", dtype, baked=baked)]), (), has_return=False)
     assert handle(value) is None
 
@@ -157,9 +157,32 @@ def test_a_number_that_fails_to_say_itself_fails_the_launch(register: Register) 
         launch(register, "INT32", Broken())
 
 
-def test_a_value_that_was_fixed_by_compiling_is_ignored(register: Register) -> None:
-    for value in (7, 2**80, 1.5, "text", None):
-        launch(register, "INT32", value, baked=True)
+BAKED = [("INT32", {"Int": 7}), ("UINT64", {"Large": 2**63}), ("FP32", {"Float": 0.1}), ("FP16", {"Float": 0.1})]
+
+
+@pytest.mark.parametrize(("dtype", "baked"), [*BAKED, ("BOOL", {"Bool": True})], ids=str)
+def test_a_value_that_was_fixed_by_compiling_may_be_passed_again(
+    register: Register, dtype: str, baked: dict[str, object]
+) -> None:
+    for value in baked.values():
+        launch(register, dtype, value, baked=baked)
+
+
+@pytest.mark.parametrize(("dtype", "baked"), BAKED, ids=str)
+def test_another_value_than_that_of_compiling_is_refused_instead_of_ignored(
+    register: Register, dtype: str, baked: dict[str, object]
+) -> None:
+    handle = register(core.program("scalar", [core.scalar("n", dtype, baked=baked)]), (), has_return=False)
+    (value,) = baked.values()
+    for other in (8, 0, 2**40):
+        with pytest.raises(ValueError, match=rf"'n' of 'scalar' was compiled for {value}.*pl\.RUNTIME"):
+            handle(other)
+    with pytest.raises(TypeError, match="expects a"):
+        handle("text")
+    assert handle(value) is None
+    bound = handle.bind(value)
+    with pytest.raises(ValueError, match="was compiled for"):
+        bound.update(n=8)
 
 
 def test_a_scalar_for_a_tensor_is_refused(register: Register) -> None:

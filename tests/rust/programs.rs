@@ -45,7 +45,7 @@ impl Parts {
         let mut kernel_params: Vec<_> = (0..self.passed.len()).map(|slot| tensor(slot, Direction::InOut)).collect();
         let mut args: Vec<_> = self.passed.iter().map(|&slot| LaunchArg::Tensor(slot)).collect();
         if self.scalar {
-            params.push(Param { name: "n".into(), kind: ParamKind::Scalar { dtype: DType::I32, baked: false } });
+            params.push(Param { name: "n".into(), kind: ParamKind::Scalar { dtype: DType::I32, baked: None } });
             entry_params.push(FnParam::Scalar(0));
             kernel_params.push(FnParam::Scalar(0));
             args.push(LaunchArg::Scalar(Operand::Var(0)));

@@ -90,7 +90,7 @@ fn idle(inputs: usize) -> Arc<Program> {
     };
     let mut params: Vec<_> = (0..inputs).map(|index| tensor(format!("in{index}"), Direction::In)).collect();
     params.push(tensor("out".into(), Direction::Out));
-    params.push(Param { name: "n".into(), kind: ParamKind::Scalar { dtype: DType::I32, baked: false } });
+    params.push(Param { name: "n".into(), kind: ParamKind::Scalar { dtype: DType::I32, baked: None } });
     let entry = Function {
         source: Default::default(),
         name: "idle".into(),

@@ -10,7 +10,7 @@ use std::cell::Cell;
 /// First bytes of every encoded program.
 const MAGIC: &[u8; 8] = b"pyptoPRG";
 /// Raised whenever the meaning of the bytes changes.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// Deepest nesting of statements. It bounds the stack of everything that walks a program.
 pub const MAX_DEPTH: u32 = 64;
 

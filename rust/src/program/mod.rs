@@ -29,6 +29,7 @@ pub use crate::dtype::Rounding;
 
 use crate::dtype::DType;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// A place in the user's source: index into [`Program::files`], line (1-based), column (0-based).
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -76,9 +77,33 @@ pub enum ParamKind {
     Scalar {
         /// Type as declared; integers are checked against its range.
         dtype: DType,
-        /// Whether the value was fixed when the program was compiled, so that what a launch passes is ignored.
-        baked: bool,
+        /// The value for which the program was compiled, where it was fixed then: a launch cannot have another one.
+        baked: Option<Number>,
     },
+}
+
+/// A number as it stands in a source.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub enum Number {
+    /// An integer.
+    Int(i64),
+    /// An integer that [`Number::Int`] cannot hold.
+    Large(u64),
+    /// A floating point number.
+    Float(f64),
+    /// A truth value.
+    Bool(bool),
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Number::Int(value) => value.fmt(f),
+            Number::Large(value) => value.fmt(f),
+            Number::Float(value) => value.fmt(f),
+            Number::Bool(value) => value.fmt(f),
+        }
+    }
 }
 
 /// One extent of a parameter.

@@ -14,7 +14,6 @@ use super::shared::Shared;
 use super::tensor::{self, DeviceTensor};
 use super::vectorcall::{self, Callable, Vectorcall};
 use super::{dtypes, submit, way};
-use crate::dtype::DType;
 use crate::program::{Dim, Param, ParamKind};
 use crate::worker::{HostTensor, NO_VERSION, Registration, Value};
 use pyo3::prelude::*;
@@ -198,8 +197,6 @@ impl RegistrationHandle {
                 let version = if self.shared.wants_versions() { version_of(arg) } else { NO_VERSION };
                 Ok(Value::Host(HostTensor { data, shape, dtype, writable, version }))
             }
-            // The value was fixed when the program was compiled.
-            ParamKind::Scalar { baked: true, dtype } => Ok(placeholder(dtype)),
             ParamKind::Scalar { dtype, .. } => scalar::read(arg, dtype, role),
         }
     }
@@ -405,15 +402,6 @@ fn version_of(tensor: &Bound<'_, PyAny>) -> u64 {
     // A numpy array counts none, and a tensor of inference mode refuses to tell.
     let version = tensor.getattr_opt(pyo3::intern!(tensor.py(), "_version")).ok().flatten();
     version.and_then(|version| version.extract().ok()).unwrap_or(NO_VERSION)
-}
-
-/// A value of the right kind for a parameter whose value is ignored.
-fn placeholder(dtype: DType) -> Value<'static> {
-    match dtype.kind() {
-        crate::dtype::DTypeKind::Float => Value::Float(0.0),
-        crate::dtype::DTypeKind::Bool => Value::Bool(false),
-        _ => Value::Int(0),
-    }
 }
 
 pub(super) fn allocate_output<'py>(py: Python<'py>, param: &Param) -> PyResult<Bound<'py, PyAny>> {

@@ -12,7 +12,7 @@ use crate::arena::{Arena, Buffer, BufferState, GRANULE, Owner};
 use crate::device::TensorArg;
 use crate::dtype::DType;
 use crate::id::WorkerId;
-use crate::program::{Dim, Direction, ParamKind, Program};
+use crate::program::{Dim, Direction, Number, ParamKind, Program};
 use crate::shape::Shape;
 use std::ptr;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ enum Known {
         /// Index into [`Bound::scalars`].
         scalar: u32,
         dtype: DType,
-        baked: bool,
+        baked: Option<Number>,
     },
     Resident {
         /// Index into [`Bound::tensors`].
@@ -187,7 +187,7 @@ impl Bound {
                     (staged.tensor, host.data)
                 }
                 (&Known::Scalar { scalar, dtype, baked }, arg) => {
-                    let bits = bind_scalar(arg, dtype, baked, String::new).ok()?;
+                    let bits = scalar::bind(arg, dtype, baked, String::new).ok()?;
                     let slot = &mut self.scalars[scalar as usize];
                     alike.scalars &= std::mem::replace(slot, bits) == bits;
                     continue;
@@ -255,7 +255,7 @@ impl Bound {
                     moves.push((tensor as usize, arena.pointer(buffer).wrapping_add(*offset as usize)));
                 }
                 (Known::Scalar { scalar, dtype, baked }, Kept::Other(value)) => {
-                    let Ok(bits) = bind_scalar(value, dtype, baked, String::new) else { return false };
+                    let Ok(bits) = scalar::bind(value, dtype, baked, String::new) else { return false };
                     numbers.push((scalar as usize, bits));
                 }
                 _ => return false,
@@ -308,7 +308,7 @@ impl Bound {
             match &param.kind {
                 ParamKind::Scalar { dtype, baked } => {
                     let (scalar, dtype, baked) = (self.scalars.len() as u32, *dtype, *baked);
-                    self.scalars.push(bind_scalar(arg, dtype, baked, || parameter(program, param))?);
+                    self.scalars.push(scalar::bind(arg, dtype, baked, || parameter(program, param))?);
                     self.known.push(Known::Scalar { scalar, dtype, baked });
                 }
                 ParamKind::Tensor { dtype, dims, direction } => {
@@ -490,14 +490,6 @@ pub(super) fn check_owner(
         BufferState::WorkerClosed => WorkerError::StaleBuffer { what, buffer, asked },
         BufferState::Live => WorkerError::ForeignBuffer { what, buffer, asked },
     })
-}
-
-fn bind_scalar(arg: &Value<'_>, dtype: DType, baked: bool, what: impl Fn() -> String) -> Result<u64, WorkerError> {
-    match scalar::encode(arg, dtype, what) {
-        // The program does not look at it, so only its type must make sense.
-        Err(WorkerError::ScalarRange(_)) if baked => Ok(0),
-        bits => bits,
-    }
 }
 
 fn overlap(program: &Program, params: [u32; 2]) -> WorkerError {

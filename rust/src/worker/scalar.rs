@@ -3,7 +3,33 @@
 use super::error::WorkerError;
 use super::value::Value;
 use crate::dtype::{DType, DTypeKind};
+use crate::program::Number;
 use half::{bf16, f16};
+
+/// As [`encode`], for a parameter whose value may have been fixed when the program was compiled: another one is refused,
+/// where the program would ignore it.
+pub(super) fn bind(
+    value: &Value<'_>,
+    dtype: DType,
+    baked: Option<Number>,
+    what: impl Fn() -> String,
+) -> Result<u64, WorkerError> {
+    let bits = encode(value, dtype, &what);
+    let Some(baked) = baked else { return bits };
+    if let Err(error @ WorkerError::ArgumentType(_)) = bits {
+        return Err(error);
+    }
+    let wanted = encode(&baked.into(), dtype, &what)?;
+    // What is out of range is another value, too.
+    if bits.is_ok_and(|bits| bits == wanted) {
+        return Ok(wanted);
+    }
+    Err(WorkerError::ArgumentValue(format!(
+        "{} was compiled for {baked}, and another value would be ignored. Pass {baked}, compile with pl.RUNTIME in its place \
+         so that each launch has its own value, or call the @pl.jit function, which compiles for each value",
+        what()
+    )))
+}
 
 /// The bits that the device gets for `value`: integers as two's complement, floats as a binary32, truth values as 0 or 1.
 /// `what` names the parameter in messages.

@@ -2,6 +2,7 @@
 
 use crate::arena::Buffer;
 use crate::dtype::DType;
+use crate::program::Number;
 use crate::shape::Shape;
 use std::sync::Arc;
 
@@ -57,6 +58,17 @@ impl Kept {
                 Value::Resident { buffer, offset: *offset, shape, dtype: *dtype }
             }
             Kept::Other(value) => *value,
+        }
+    }
+}
+
+impl From<Number> for Value<'_> {
+    fn from(number: Number) -> Self {
+        match number {
+            Number::Int(number) => Value::Int(number),
+            Number::Large(number) => Value::Large(number),
+            Number::Float(number) => Value::Float(number),
+            Number::Bool(truth) => Value::Bool(truth),
         }
     }
 }

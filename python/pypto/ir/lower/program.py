@@ -66,11 +66,18 @@ def scalar_dtype(dtype: DataType) -> str:
     return INT64.name if dtype.torch_name is None else dtype.name
 
 
+def _number(value: bool | int | float | None) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    kinds = {bool: "Bool", int: "Int" if value < 2**63 else "Large", float: "Float"}
+    return {kinds[type(value)]: value}
+
+
 def _param(param: Param, effects: Effects, symbols: dict[Symbol, int]) -> dict[str, Any]:
     if not isinstance(param.var, Var):
         return {
             "name": param.name,
-            "kind": {"Scalar": {"dtype": scalar_dtype(param.var.dtype), "baked": param.baked is not None}},
+            "kind": {"Scalar": {"dtype": scalar_dtype(param.var.dtype), "baked": _number(param.baked)}},
         }
     type = param.var.tensor
     dims = [{"Const": dim} if isinstance(dim, int) else {"Symbol": symbols[dim]} for dim in type.shape]  # type: ignore[index]

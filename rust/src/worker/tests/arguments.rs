@@ -5,7 +5,7 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind};
 use crate::program::Dim::{Const, Symbol};
 use crate::program::Direction::{In, InOut, Out};
-use crate::program::Param;
+use crate::program::{Number, Param};
 use crate::worker::{Value, Worker};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -81,7 +81,7 @@ fn one_symbol_is_one_extent_in_a_launch_and_may_differ_in_the_next() {
 
 #[test]
 fn the_number_of_arguments_must_be_right() {
-    let launch = worker_for(vec![tensor("a", DType::U8, &[Const(4)], In), scalar("n", DType::I32, false)]);
+    let launch = worker_for(vec![tensor("a", DType::U8, &[Const(4)], In), scalar("n", DType::I32, None)]);
     let (kind, text) = refusal(&launch, &[Value::Int(1)]);
     assert_eq!(kind, ErrorKind::Type);
     assert_eq!(text, "\"mm\" expects 2 arguments, got 1. Parameters: ['a', 'n']");
@@ -89,7 +89,7 @@ fn the_number_of_arguments_must_be_right() {
 
 #[test]
 fn tensors_and_scalars_do_not_stand_for_each_other() {
-    let launch = worker_for(vec![tensor("a", DType::U8, &[Symbol(0), Const(4)], In), scalar("n", DType::I32, false)]);
+    let launch = worker_for(vec![tensor("a", DType::U8, &[Symbol(0), Const(4)], In), scalar("n", DType::I32, None)]);
     let mut data = [0; 4];
     let (kind, text) = refusal(&launch, &[Value::Int(3), Value::Int(1)]);
     assert_eq!(kind, ErrorKind::Type);
@@ -106,7 +106,7 @@ fn tensors_and_scalars_do_not_stand_for_each_other() {
 }
 
 #[test]
-fn scalars_reach_the_device_as_bits_and_a_baked_one_only_needs_the_right_type() {
+fn scalars_reach_the_device_as_bits_and_a_baked_one_must_be_the_value_of_the_program() {
     let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
     let sink = seen.clone();
     let worker = Fake::new(move |launch| {
@@ -114,12 +114,18 @@ fn scalars_reach_the_device_as_bits_and_a_baked_one_only_needs_the_right_type() 
         Ok(())
     })
     .open();
-    let params = vec![scalar("i", DType::I8, false), scalar("f", DType::F32, false), scalar("k", DType::I8, true)];
+    let params =
+        vec![scalar("i", DType::I8, None), scalar("f", DType::F32, None), scalar("k", DType::I8, Some(Number::Int(9)))];
     let registration = worker.register(program("mm", params)).unwrap();
-    run(&worker, &registration, &[Value::Int(-1), Value::Float(0.5), Value::Int(1000)]).unwrap();
-    assert_eq!(*seen.lock().unwrap(), [u64::MAX, u64::from(0.5f32.to_bits()), 0]);
+    run(&worker, &registration, &[Value::Int(-1), Value::Float(0.5), Value::Int(9)]).unwrap();
+    assert_eq!(*seen.lock().unwrap(), [u64::MAX, u64::from(0.5f32.to_bits()), 9]);
     let wrong = run(&worker, &registration, &[Value::Int(-1), Value::Float(0.5), Value::Bool(true)]);
     assert_eq!(wrong.unwrap_err().kind(), ErrorKind::Type);
+    for other in [8, 1000] {
+        let error = run(&worker, &registration, &[Value::Int(-1), Value::Float(0.5), Value::Int(other)]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Value);
+        assert!(error.to_string().starts_with("Parameter 'k' of 'mm' was compiled for 9"), "{error}");
+    }
 }
 
 #[test]

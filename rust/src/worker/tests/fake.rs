@@ -4,7 +4,7 @@ use crate::arena::{Buffer, BufferSpec, Site};
 use crate::device::{Device, DeviceError, Executable, Launch, TensorArg};
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::program::{Dim, Direction, Function, Loc, Param, ParamKind, Program};
+use crate::program::{Dim, Direction, Function, Loc, Number, Param, ParamKind, Program};
 use crate::shape::Shape;
 use crate::worker::{HostTensor, Registration, Value, Worker, WorkerConfig};
 use std::sync::{Arc, Mutex};
@@ -136,7 +136,7 @@ pub fn tensor(name: &str, dtype: DType, dims: &[Dim], direction: Direction) -> P
     Param { name: name.into(), kind: ParamKind::Tensor { dtype, dims: dims.into(), direction } }
 }
 
-pub fn scalar(name: &str, dtype: DType, baked: bool) -> Param {
+pub fn scalar(name: &str, dtype: DType, baked: Option<Number>) -> Param {
     Param { name: name.into(), kind: ParamKind::Scalar { dtype, baked } }
 }
 

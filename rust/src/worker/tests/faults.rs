@@ -88,7 +88,7 @@ fn a_kernel_that_panics_does_not_lock_the_others_out() {
         Ok(())
     })
     .open();
-    let bad = worker.register(program("bad", vec![scalar("n", crate::dtype::DType::I32, false)])).unwrap();
+    let bad = worker.register(program("bad", vec![scalar("n", crate::dtype::DType::I32, None)])).unwrap();
     let good = worker.register(program("good", vec![])).unwrap();
     let panics = std::panic::AssertUnwindSafe(|| run(&worker, &bad, &[crate::worker::Value::Int(1)]));
     assert!(std::panic::catch_unwind(panics).is_err());

@@ -174,7 +174,7 @@ fn told(launches: impl FnOnce(&Worker, &dyn Fn(&[Value<'_>]) -> Option<bool>)) {
     let params = vec![
         tensor("a", DType::U8, &[Symbol(0)], In),
         tensor("c", DType::U8, &[Symbol(0)], Out),
-        scalar("n", DType::I32, false),
+        scalar("n", DType::I32, None),
     ];
     let registration = worker.register(program("k", params)).unwrap();
     launches(&worker, &|args| {

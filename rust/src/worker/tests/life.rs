@@ -50,7 +50,7 @@ fn a_registration_of_another_worker_is_refused_with_both_named() {
 #[test]
 fn arguments_are_checked_without_a_launch() {
     let worker = Fake::new(|_| panic!("nothing is launched")).open();
-    let params = vec![tensor("a", DType::U8, &[Symbol(0)], In), scalar("n", DType::I32, false)];
+    let params = vec![tensor("a", DType::U8, &[Symbol(0)], In), scalar("n", DType::I32, None)];
     let registration = worker.register(program("mm", params)).unwrap();
     let mut data = [0; 4];
     let mut check = |value| worker.enter("run").unwrap().check(&registration, &[host(&mut data), value]);

@@ -116,7 +116,7 @@ fn the_device_is_told_a_repetition_only_where_extents_and_scalars_are_those_that
     .open();
     let dims = [Symbol(0)];
     let params =
-        vec![tensor("x", DType::U8, &dims, In), tensor("y", DType::U8, &dims, Out), scalar("n", DType::I32, false)];
+        vec![tensor("x", DType::U8, &dims, In), tensor("y", DType::U8, &dims, Out), scalar("n", DType::I32, None)];
     let registration = worker.register(program("p", params)).unwrap();
     let [x, y, other] = [[1; 3], [2; 3], [3; 3]].map(|data| upload(&worker, &data));
     let [long_x, long_y] = [[1; 5], [2; 5]].map(|data| upload(&worker, &data));

@@ -362,7 +362,7 @@ fn assemble(body: Vec<Stmt>, twice: bool) -> Program {
         dims: vec![Dim::Const(u64::from(ROWS) + 2), Dim::Const(COLS.into())],
         direction: Direction::InOut,
     };
-    let scalar = ParamKind::Scalar { dtype: DType::I64, baked: false };
+    let scalar = ParamKind::Scalar { dtype: DType::I64, baked: None };
     let kinds = TENSORS.iter().map(|&dtype| tensor(dtype)).chain([scalar]);
     let params = kinds.enumerate().map(|(at, kind)| Param { name: format!("p{at}"), kind }).collect();
     Program {
