@@ -338,6 +338,19 @@ def test_a_very_long_line_is_shown_around_the_mistake(tmp_path) -> None:
     assert line[at : at + carets.count("^")] == "missing"
 
 
+def test_a_message_that_names_very_much_is_cut(tmp_path) -> None:
+    path = tmp_path / "kernel.py"
+    extents = "1, " * 5000
+    path.write_text(
+        f"import pypto.language as pl\n\n@pl.jit\ndef kernel(x: pl.Tensor[[{extents}], pl.FP32]):\n    pass\n"
+    )
+    scope: dict[str, object] = {"__name__": "kernel_file"}
+    exec(compile(path.read_text(), str(path), "exec"), scope)
+    with pytest.raises(ir.KernelError) as caught:
+        scope["kernel"].lower(f32(4, 8))
+    assert len(str(caught.value)) < 2000
+
+
 def test_a_kernel_without_source_says_so() -> None:
     scope: dict[str, object] = {}
     exec("import pypto.language as pl\n@pl.jit\ndef kernel(): pass", scope)

@@ -13,6 +13,9 @@ MAX_REPORTED = 20
 """A broken file produces follow-up mistakes; more than this many help nobody."""
 
 
+MAX_MESSAGE = 1000
+"""Characters of a message. It may name what the source says, and generated source may say a lot."""
+
 MAX_SHOWN = 200
 """Characters of a source line in a report."""
 
@@ -52,7 +55,8 @@ class Diagnostic:
 
     def render(self) -> str:
         """The text for people: place, source line with a caret, the message, the fix, the callers."""
-        lines = [f"{self.loc.file}:{self.loc.line}:{self.loc.col + 1}: {self.message}"]
+        message = self.message if len(self.message) <= MAX_MESSAGE else f"{self.message[:MAX_MESSAGE]}..."
+        lines = [f"{self.loc.file}:{self.loc.line}:{self.loc.col + 1}: {message}"]
         source = linecache.getline(self.loc.file, self.loc.line).rstrip("\n")
         if source:
             shown, col = _around(source, self.loc.col)
