@@ -49,8 +49,7 @@ class DeviceTensor:
     frees it at the end. Parts (`t[2:5]`) and other shapes (`t.view(...)`) are device tensors too: they share the
     memory, cost a launch nothing, and die with the tensor that they view. It is a frozen dataclass:
     `dataclasses.replace(t, shape=...)` views the same memory with another shape. Pointer, shape and dtype decide
-    equality; whether it may be used is a question to the buffer behind it. `copy.copy` and `copy.deepcopy` give the
-    same memory; one with memory behind it cannot be pickled.
+    equality; whether it may be used is a question to the buffer behind it. Copies view the same memory.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
@@ -185,5 +184,7 @@ class DeviceTensor:
     def __exit__(self, *_exc: object) -> None:
         """Frees it; does nothing where that was done, or its worker was closed."""
 
+    def __copy__(self) -> DeviceTensor: ...
+    def __deepcopy__(self, _memo: Any, /) -> DeviceTensor: ...
     def __eq__(self, value: object, /) -> bool: ...
     def __hash__(self) -> int: ...

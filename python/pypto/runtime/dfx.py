@@ -47,7 +47,10 @@ def launch(compiled: CompiledProgram, config: RunConfig, args: tuple[Any, ...], 
     directory.mkdir(parents=True, exist_ok=True)
     stamp = f"{datetime.now():%Y%m%d_%H%M%S_%f}"
     timed = config.enable_chip_swimlane or config.enable_scope_stats
-    whole = (lambda: _record(compiled, config, directory, stamp, run)) if timed else run
+
+    def whole() -> Any:
+        return _record(compiled, config, directory, stamp, run) if timed else run()
+
     if not config.enable_dump_args:
         return whole()
     return dump_args.launch(compiled, args, directory / "args_dump" / stamp, whole)

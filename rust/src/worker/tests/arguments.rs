@@ -137,7 +137,7 @@ fn unsupported_and_read_only_tensors_are_refused_with_advice() {
     let launch = worker_for(vec![tensor("d", DType::F64, &[Symbol(0)], In)]);
     let (kind, text) = refusal(&launch, &[host_as(&mut [0; 8], &[1], DType::F64)]);
     assert_eq!(kind, ErrorKind::Value);
-    assert!(text.contains("Unsupported tensor dtype FP64"), "{text}");
+    assert!(text.contains("Unsupported DeviceTensor dtype FP64"), "{text}");
     let (_, text) = refusal(&launch, &[host_as(&mut [0; 8], &[1 << 61], DType::F64)]);
     assert!(text.contains("'d'"), "{text}");
 }
