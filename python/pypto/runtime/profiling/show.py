@@ -107,7 +107,7 @@ def explanation(profile: Profile) -> list[str]:
         lines.insert(
             1,
             "Attributed (~): the operations of a chain, which run fused in registers. Each counts what its "
-            "instructions take alone; what is left of the chain counts for those that touch memory, by bytes.",
+            "instructions take alone, on device memory also what they may have waited for it, scaled to the chain.",
         )
     return lines
 
