@@ -182,17 +182,32 @@ def operation(name: str, alone_us: float, nbytes: int) -> Operation:
     return Operation(name, "k.py", 1, "FP32", None, False, 0, nbytes, 0, alone_us)
 
 
-def test_what_a_chain_takes_beyond_its_instructions_belongs_to_memory_by_bytes() -> None:
+MEMORY = 100e6
+"""Bytes in a second: 100 in a microsecond."""
+
+
+def times(us: float, *given: Operation) -> list[float]:
+    return [one.us or 0.0 for one in attributed("chain", us, given, MEMORY)]
+
+
+def test_what_a_chain_takes_beyond_its_instructions_is_waiting_for_memory_as_long_as_that_can_be() -> None:
     given = [operation("load", 0.0, 300), operation("exp", 4.0, 0), operation("store", 0.0, 100)]
-    assert [one.us for one in attributed("chain", 12.0, given)] == [6.0, 4.0, 2.0]
-    # Instructions overlap with each other: alone they would take longer than the chain did.
-    assert [one.us for one in attributed("chain", 2.0, given)] == [0.0, 2.0, 0.0]
+    assert times(8.0, *given) == [3.0, 4.0, 1.0]
+    assert times(6.0, *given) == [1.5, 4.0, 0.5]
+    # Memory needs 4 us for these bytes. The other 8 are the way from row to row, which all share.
+    assert times(16.0, *given) == [6.0, 8.0, 2.0]
+
+
+def test_instructions_that_overlap_are_scaled_to_the_time_of_the_chain() -> None:
+    given = [operation("load", 0.0, 300), operation("exp", 4.0, 0), operation("mul", 4.0, 0)]
+    assert times(2.0, *given) == [0.0, 1.0, 1.0]
+    assert times(2.0, operation("load", 0.0, 300), operation("store", 0.0, 100)) == [1.5, 0.5]
 
 
 def test_a_step_of_one_operation_is_measured() -> None:
-    (only,) = attributed("chain", 3.0, [operation("exp", 1.0, 8)])
+    (only,) = attributed("chain", 3.0, [operation("exp", 1.0, 8)], MEMORY)
     assert (only.us, only.measured) == (3.0, True)
-    first, load = attributed("product", 3.0, [operation("matmul", 0.0, 8), operation("load", 0.0, 8)])
+    first, load = attributed("product", 3.0, [operation("matmul", 0.0, 8), operation("load", 0.0, 8)], MEMORY)
     assert (first.us, first.measured, load.us) == (3.0, True, None)
 
 

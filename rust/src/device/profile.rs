@@ -56,7 +56,7 @@ pub struct OperationProfile {
     pub device_bytes: u64,
     /// Bytes of tiles in on-chip memory. What stays in registers counts nothing.
     pub tile_bytes: u64,
-    /// Nanoseconds that its instructions would take alone, operands in registers. Chains only.
+    /// Nanoseconds that its instructions would take alone, data in the first-level cache. Chains only.
     pub alone_ns: f64,
 }
 

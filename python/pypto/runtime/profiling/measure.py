@@ -61,7 +61,8 @@ def profile(
         for tensor in resident:
             if isinstance(tensor, DeviceTensor):
                 worker.free_tensor(tensor)
-    return Profile(compiled.name, launches, cores, stats.device.median, peaks(cores, fresh=fresh_peaks), _steps(found))
+    limits = peaks(cores, fresh=fresh_peaks)
+    return Profile(compiled.name, launches, cores, stats.device.median, limits, _steps(found, limits.memory))
 
 
 def _launched(
@@ -83,7 +84,7 @@ def _launched(
         return found
 
 
-def _steps(found: list[list[dict[str, Any]]]) -> tuple[Step, ...]:
+def _steps(found: list[list[dict[str, Any]]], memory: float) -> tuple[Step, ...]:
     """The median of each step's times, and its operations; steps that never ran are left out."""
     times = [statistics.median(launch[index]["ns"] for launch in found) / 1e3 for index in range(len(found[0]))]
     total = sum(times)
@@ -91,7 +92,7 @@ def _steps(found: list[list[dict[str, Any]]]) -> tuple[Step, ...]:
     for us, raw in zip(times, found[-1], strict=True):
         if not raw["runs"]:
             continue
-        operations = attributed(raw["kind"], us, [_operation(one) for one in raw["operations"]])
+        operations = attributed(raw["kind"], us, [_operation(one) for one in raw["operations"]], memory)
         order = sorted(operations, key=_in_order) if raw["kind"] == "chain" else operations
         share = us / total if total else 0.0
         steps.append(Step(raw["kernel"], raw["kind"], raw["file"], raw["line"], raw["runs"], us, share, tuple(order)))

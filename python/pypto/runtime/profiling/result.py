@@ -25,12 +25,11 @@ class Operation:
         us: Microseconds. None for loads and stores that a product or a whole-tile operation does itself: their time is
             in that operation's.
         measured: Whether the clock said so: the operation is what the step is. Else it is the operation's part of the
-            time of a fused step: what its instructions take alone, in registers, and for those that touch memory what
-            is left of the step, by bytes.
+            time of a fused step, as `attributed` says.
         flops: Arithmetic operations: a multiply-add is two, any function of an element one, of every type.
         device_bytes: Bytes of device memory that it reads or writes.
         tile_bytes: Bytes of tiles in on-chip memory. What stays in registers counts nothing.
-        alone_us: What its instructions take alone, in registers.
+        alone_us: What its instructions take alone, data in the first-level cache.
     """
 
     name: str
@@ -213,20 +212,28 @@ def _part(value: float, whole: float) -> float:
     return value / whole if whole else 0.0
 
 
-def attributed(kind: str, us: float, operations: Sequence[Operation]) -> tuple[Operation, ...]:
+def attributed(kind: str, us: float, operations: Sequence[Operation], memory: float) -> tuple[Operation, ...]:
     """Shares the time of a step among its operations.
 
-    Of a product and of a whole-tile operation the first one has it all. Of a chain each operation gets what its
-    instructions take alone; what is left goes to those that touch memory, by their bytes. Where the instructions alone
-    would take longer than the step did (they overlap in the processor), all are scaled.
+    Of a product and of a whole-tile operation the first one has it all. Of a chain each operation counts what its
+    instructions take alone. Where the chain took longer, those that read or write device memory waited for it: they
+    count that too, up to the time that memory needs for their bytes. What is then left is the way from row to row and
+    from operation to operation, or negative where instructions overlapped: all counts are scaled to the chain's time.
+
+    Args:
+        kind: The kind of the step.
+        us: Its time in microseconds.
+        operations: What it does, without times.
+        memory: Bytes that memory gives in a second.
     """
     if len(operations) == 1 or kind != "chain":
         first, *others = operations
         return (replace(first, us=us, measured=True), *others)
     alone = sum(one.alone_us for one in operations)
-    nbytes = sum(one.nbytes for one in operations)
-    left = max(0.0, us - alone) if nbytes else 0.0
-    scale = _part(us - left, alone)
-    return tuple(
-        replace(one, us=one.alone_us * scale + left * _part(one.nbytes, nbytes), measured=False) for one in operations
-    )
+    device_bytes = sum(one.device_bytes for one in operations)
+    waited = min(max(0.0, us - alone), device_bytes / memory * 1e6)
+    counts = [one.alone_us + waited * _part(one.device_bytes, device_bytes) for one in operations]
+    # A chain whose instructions all cost nothing alone moves data on chip.
+    counts = counts if sum(counts) else [float(one.nbytes) for one in operations]
+    scale = _part(us, sum(counts))
+    return tuple(replace(one, us=count * scale, measured=False) for one, count in zip(operations, counts, strict=True))

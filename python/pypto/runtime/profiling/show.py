@@ -7,7 +7,7 @@ import linecache
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rich.console import Console, Group
+from rich.console import Console, Group, JustifyMethod
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
@@ -15,7 +15,8 @@ from rich.text import Text
 if TYPE_CHECKING:
     from pypto.runtime.profiling.result import Operation, Profile, Step
 
-_COLUMNS = ("line", "step", "us", "share", "bytes", "GB/s", "flops", "GFLOP/s")
+_COLUMNS = {"line": 4, "step": 12, "us": 7, "share": 5, "bytes": 5, "GB/s": 10, "flops": 5, "GFLOP/s": 10}
+"""Widths that most numbers fit, so that the tables of two runs look alike."""
 _WIDE = 100
 """Columns from which on there is room for the source."""
 _TEXT = 140
@@ -38,9 +39,10 @@ def as_group(profile: Profile, width: int) -> Group:
     cores = "1 core" if profile.cores == 1 else f"{profile.cores} cores"
     title = f"{profile.program}: {profile.us:,.1f} us in steps, median of {profile.launches:,} launches on {cores}"
     table = Table(title=title, title_justify="left")
-    for name in _COLUMNS:
-        table.add_column(name, justify="left" if name == "step" else "right", no_wrap=True)
     with_source = width >= _WIDE
+    for name, least in _COLUMNS.items():
+        justify: JustifyMethod = "left" if name == "step" else "right"
+        table.add_column(name, justify=justify, no_wrap=True, min_width=least if with_source else None)
     if not with_source:
         table.padding = (0, 0)
     if with_source:
@@ -107,7 +109,7 @@ def explanation(profile: Profile) -> list[str]:
         lines.insert(
             1,
             "Attributed (~): the operations of a chain, which run fused in registers. Each counts what its "
-            "instructions take alone; what is left of the chain counts for those that touch memory, by bytes.",
+            "instructions take alone, on device memory also what they may have waited for it, scaled to the chain.",
         )
     return lines
 

@@ -22,7 +22,7 @@ pub(super) struct Part {
     pub operations: u64,
     /// Whether it has one element for each row of a chain, not one for each of the region.
     pub column: bool,
-    /// What it is in a chain, on the elements and on row scalars.
+    /// Its instructions in a chain, on the elements and on row scalars.
     pub body: Vec<Inst>,
     pub rows: Vec<RowInst>,
 }

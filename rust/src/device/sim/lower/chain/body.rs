@@ -16,17 +16,17 @@ impl Builder<'_> {
         let mut body = Vec::new();
         let mut acc: Option<NodeId> = None;
         let (nodes, members) = (self.nodes, self.members);
+        let mut begins = Vec::with_capacity(here.len() + 1);
         for (order, &at) in here.iter().enumerate() {
             let member = &members[at];
             let node = &nodes[member.node];
+            begins.push(body.len());
             if let Some((src, dst)) = self.raw_copy(node, member) {
                 body.extend([Inst::Load(src), Inst::Store(dst)]);
                 acc = None;
                 continue;
             }
-            let first = body.len();
             self.compute(member, &mut body, &mut acc)?;
-            self.built.bodies.push((member.node, phase, first..body.len()));
             if matches!(node.op, NodeOp::Store(_) | NodeOp::RowReduce(_) | NodeOp::Insert) {
                 self.release_temps(&here[order + 1..]);
                 continue;
@@ -59,6 +59,9 @@ impl Builder<'_> {
             self.release_temps(&here[order + 1..]);
         }
         self.free_temps.extend(self.temps.drain().map(|(_, temp)| temp));
+        begins.push(body.len());
+        let ranges = begins.windows(2).map(|ends| ends[0]..ends[1]);
+        self.built.bodies.extend(here.iter().zip(ranges).map(|(&at, range)| (members[at].node, phase, range)));
         self.built.program.phases[phase].body = body;
         Ok(())
     }

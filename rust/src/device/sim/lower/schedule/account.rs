@@ -6,6 +6,7 @@ use super::Scheduler;
 use crate::device::sim::account::{Account, Part};
 use crate::device::sim::code::{Mem, MemUse, Step};
 use crate::dtype::DType;
+use crate::kernels::chain::{Dst, Inst, Src};
 use crate::program::OpCode;
 
 impl Scheduler<'_> {
@@ -26,7 +27,18 @@ impl Scheduler<'_> {
             let (reader, input) = self.reader(members, operand);
             if self.is_waiting_load(input) { self.load_part(input, &mut loads, &mut parts) } else { reader }
         });
-        let owners = owners.collect();
+        let owners: Vec<usize> = owners.collect();
+        // Reading and writing memory belongs to the operation whose memory it is.
+        for (id, phase, range) in &built.bodies {
+            let member = members.iter().position(|member| member.node == *id).expect("only members have bodies");
+            for &inst in &built.program.phases[*phase].body[range.clone()] {
+                let (memory, own) = apart(inst);
+                if let Some((mem, inst)) = memory {
+                    parts[owners[mem]].body.push(inst);
+                }
+                parts[member].body.extend(own);
+            }
+        }
         Account { parts, owners }
     }
 
@@ -103,13 +115,24 @@ impl Scheduler<'_> {
     }
 }
 
+/// An instruction as what it does with a memory operand, by the operand's number, and what it does in registers.
+fn apart(inst: Inst) -> (Option<(usize, Inst)>, Option<Inst>) {
+    let memory = |mem: u16, inst: Inst| Some((usize::from(mem), inst));
+    let read = |mem: u16| memory(mem, Inst::Load(Src::Mem(mem)));
+    let register = Src::Const(0);
+    match inst {
+        Inst::Load(Src::Mem(mem)) | Inst::Store(Dst::Mem(mem)) => (memory(mem, inst), None),
+        Inst::Binary(f, Src::Mem(mem)) => (read(mem), Some(Inst::Binary(f, register))),
+        Inst::BinaryRev(f, Src::Mem(mem)) => (read(mem), Some(Inst::BinaryRev(f, register))),
+        _ => (None, Some(inst)),
+    }
+}
+
 fn part_of_chain(nodes: &[Node], member: &Member, built: &Built) -> Part {
     let node = &nodes[member.node];
-    let bodies = built.bodies.iter().filter(|(id, ..)| *id == member.node);
-    let body = bodies.flat_map(|(_, phase, range)| built.program.phases[*phase].body[range.clone()].iter().copied());
     let rows = built.rows.iter().filter(|(id, _)| *id == member.node).map(|(_, inst)| *inst);
     let reduces = matches!(node.op, NodeOp::RowReduce(_));
-    Part { column: member.column && !reduces, body: body.collect(), rows: rows.collect(), ..part(node, node.dtype) }
+    Part { column: member.column && !reduces, rows: rows.collect(), ..part(node, node.dtype) }
 }
 
 fn part(node: &Node, dtype: DType) -> Part {
