@@ -20,7 +20,7 @@ def test_a_quick_run_writes_one_table_as_text_and_json_and_says_which_peers_are_
     rows = {(row["name"], row["threads"]): row for row in written["results"]}
     threads = {1, len(os.sched_getaffinity(0))}
     assert {(tiny, count) for count in threads} | {("launch, three resident tensors", 1)} <= rows.keys()
-    assert rows[tiny, 1]["figures"].keys() == {"pypto", "one task"}
+    assert rows[tiny, 1]["figures"].keys() == {"pypto", "arithmetic"}
     text = (tmp_path / "results.txt").read_text()
     assert text in done.stdout
     assert tiny in text
