@@ -302,10 +302,10 @@ def test_close_runs_what_is_queued_and_ends_the_threads() -> None:
     line = Line(lambda *args, **kw: _register(worker, *args, **kw))
     line.block()
     futures = [line.add.submit(full(1), full(index)) for index in range(20)]
-    assert len(queue_threads()) == before + 1
+    assert len(set(queue_threads()) - before) == 1
     worker.close()
     assert [future.result(0)[0, 0].item() for future in futures] == [index + 1 for index in range(20)]
-    assert len(queue_threads()) == before
+    assert before.issuperset(queue_threads())
     with pytest.raises(RuntimeError, match="requires an initialized ChipWorker"):
         worker.synchronize()
 
