@@ -288,7 +288,7 @@ mod tests {
     fn launches_of_several_threads_are_told_in_their_order_and_none_is_lost() {
         let scene = Scene::default();
         let told = thread::scope(|scope| {
-            scope.spawn(|| scene.queue.serve(|&(ticket, who, turn)| scene.enter(ticket, (who, turn))));
+            let server = scope.spawn(|| scene.queue.serve(|&(ticket, who, turn)| scene.enter(ticket, (who, turn))));
             let teller = scope.spawn(|| scene.tell());
             let submitters: Vec<_> = (0..SUBMITTERS)
                 .map(|who| {
@@ -303,6 +303,7 @@ mod tests {
             while !scene.queue.wait(A_WHILE, |progress| progress.told == all) {}
             scene.queue.end();
             while !scene.queue.wait(A_WHILE, |progress| progress.ended) {}
+            server.join().unwrap();
             teller.join().unwrap()
         });
         for who in 0..SUBMITTERS {
