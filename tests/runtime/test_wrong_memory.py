@@ -72,7 +72,8 @@ def test_a_tensor_of_another_worker(copy: Copy, what: str, two: tuple[ChipWorker
     error = refusal(copy, asked, tensor)
     matches(
         rf"{what}: {TENSOR} is not a live allocation owned by this ChipWorker \({number(asked)}\): it belongs to "
-        rf"{number(owner)}\. Only the worker that allocated a tensor can use it",
+        rf"{number(owner)}\. Only the worker that allocated a tensor can use it; a launch "
+        r"that names no worker goes to the one whose `with` block it is in",
         error,
     )
     assert error.code == "foreign_buffer"

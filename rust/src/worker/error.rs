@@ -49,7 +49,7 @@ pub enum WorkerError {
         asked: Arc<Owner>,
     },
     /// The tensor is alive on another worker. Only the worker that allocated it can use it.
-    #[error("{what}: {buffer} is not a live allocation owned by this ChipWorker ({asked}): it belongs to {}. Only the worker that allocated a tensor can use it", buffer.owner())]
+    #[error("{what}: {buffer} is not a live allocation owned by this ChipWorker ({asked}): it belongs to {}. Only the worker that allocated a tensor can use it; a launch that names no worker goes to the one whose `with` block it is in", buffer.owner())]
     ForeignBuffer {
         /// The use.
         what: String,
