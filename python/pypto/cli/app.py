@@ -12,7 +12,7 @@ from rich.console import Console
 
 from pypto.cli import completion
 from pypto.cli.options import Json, OneCore, OtherKernel, about_a_kernel
-from pypto.cli.usage import EXIT_FAILED, UsageError
+from pypto.cli.usage import EXIT_FAILED, ImportFailed, UsageError
 
 if TYPE_CHECKING:
     from pypto.cli.session import Request
@@ -228,6 +228,9 @@ def main() -> None:
         app(prog_name="pypto")  # also as `python -m pypto.cli`
     except KeyboardInterrupt:
         raise SystemExit(130) from None
+    except ImportFailed as error:
+        print(f"pypto: {error}", file=sys.stderr)
+        raise SystemExit(EXIT_FAILED) from None
     except (MemoryError, OSError, RuntimeError, SyntaxError, TypeError, ValueError, OverflowError) as error:
         text = str(error) if str(error) else type(error).__name__
         print(f"pypto: {type(error).__name__}: {text}", file=sys.stderr)
