@@ -56,6 +56,9 @@ def test_running_kernel_code_as_python_explains(call) -> None:
 def test_unknown_names_are_attribute_errors() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'ad'"):
         pl.ad  # noqa: B018
+    with pytest.raises(AttributeError) as caught:
+        pl.FP31  # noqa: B018
+    assert (caught.value.name, caught.value.obj) == ("FP31", pl), "what Python's \"Did you mean: 'FP32'?\" is made of"
     with pytest.raises(AttributeError, match=r"module 'pypto\.language\.tile' has no attribute 'ad'"):
         pl.tile.ad  # noqa: B018
 

@@ -6,6 +6,7 @@ They are made when first looked up, so that importing the language costs nothing
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -61,7 +62,9 @@ def lookup(namespace: str, name: str, into: dict[str, Any]) -> Any:
     """What `__getattr__` of a namespace module does: makes the stub and keeps it in the module."""
     form = ops.find(namespace, name)
     if form is None:
-        raise AttributeError(f"module {ops.NAMESPACES[namespace]!r} has no attribute {name!r}")
+        module = ops.NAMESPACES[namespace]
+        # With both, Python adds the name that comes closest.
+        raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name, obj=sys.modules[module])
     function = stub(form)
     into[name] = function
     return function
