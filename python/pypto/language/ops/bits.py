@@ -46,15 +46,15 @@ row(
 )
 
 for _name, _doc, _core in (
-    ("and_", "Bitwise and", "bit_and"),
-    ("or_", "Bitwise or", "bit_or"),
-    ("shl", "Shift left", "shl"),
-    ("shr", "Shift right, arithmetic for signed integers", "shr"),
+    ("and_", "Bitwise and of integers", "bit_and"),
+    ("or_", "Bitwise or of integers", "bit_or"),
+    ("shl", "Shift left of integers", "shl"),
+    ("shr", "Shift right of integers (arithmetic for signed ones)", "shr"),
 ):
-    row(_name, f"{_doc} of integers.", rule="bitwise", core=_core, pl=_BINARY, tensor=_BINARY, tile=_BINARY)
+    row(_name, f"{_doc}.", rule="bitwise", core=_core, pl=_BINARY, tensor=_BINARY, tile=_BINARY)
     row(
         _name.rstrip("_") + "s",
-        f"{_doc} of integers, with a scalar.",
+        f"{_doc}, with a scalar.",
         rule="bitwise_scalar",
         core=_core,
         pl=_BINARY,
