@@ -82,10 +82,11 @@ REJECTED = {
     "x = 1 if n == 1 else 2": ("a conditional expression is not part of the kernel language", "if statement"),
     "x = 1 < n < 3": ("a chain of comparisons is not part of the kernel language", "a < b and b < c"),
     "x = n ** 2": ("'**' is not part of the kernel language", "a multiplication"),
+    "x = a @ a": ("'@' is not part of the kernel language", "write pl.matmul(a, b)"),
     "x = n & 1": ("'&' is not part of the kernel language", "pl.and_"),
     "x = n in a": ("`in` is not part of the kernel language", ""),
     "x = a + a": ("'+' works on scalars, got pl.Tensor[[4, 8], pl.FP32]", "write pl.add(a, b)"),
-    "x = -a": ("- works on scalars, got pl.Tensor[[4, 8], pl.FP32]", "write pl.neg(x)"),
+    "x = -a": ("'-' works on scalars, got pl.Tensor[[4, 8], pl.FP32]", "write pl.neg(x)"),
     "x = a[0, 0, 0]": ("3 indices for pl.Tensor[[4, 8], pl.FP32], which has 2 axes", ""),
     "x = a[-1, 0]": ("negative indices are not part of the kernel language", "count from the start"),
     "x = a[9, 0]": ("index 9 is outside an axis of 4", ""),
@@ -101,6 +102,11 @@ REJECTED = {
     "x = pl.add(a)": ("pl.add(lhs, rhs) needs 'rhs'", ""),
     "x = pl.add(a, a, a)": ("pl.add(lhs, rhs) takes 2 positional arguments, 3 were given", ""),
     "x = pl.add(a, other=a)": ("pl.add(lhs, rhs) has no parameter 'other'", ""),
+    "x = np.exp(a)": ("np.exp(...) is ordinary Python", "write pl.exp(...)"),
+    "x = np.tanh(a)": ("np.tanh(...) is ordinary Python", "write it with operations, of a value x: pl.sub("),
+    "x = np.linspace(a)": ("np.linspace(...) is ordinary Python", "call operations (pl.*), or functions decorated"),
+    "x = pl.exxp(a)": ("module 'pypto.language' has no attribute 'exxp'", "it has exp"),
+    "x = pl.mean(a)": ("module 'pypto.language' has no attribute 'mean'", "pl.mul(pl.row_sum(x), 1 / x.shape[1])"),
     "x = pl.nothing(a)": ("module 'pypto.language' has no attribute 'nothing'", ""),
     "x = n // 0": ("division by zero", ""),
     "x = not n": ("the operand of `not` must be a truth value, got a INDEX scalar", "n != 0"),
@@ -135,7 +141,7 @@ def test_what_is_not_part_of_the_language_is_refused_with_advice(statement: str,
     message, advice = REJECTED[statement]
     path = tmp_path / "kernel.py"
     path.write_text(
-        "import pypto.language as pl\n\n\n@pl.jit\n"
+        "import numpy as np\nimport pypto.language as pl\n\n@pl.jit\n"
         "def kernel(a: pl.Tensor[[4, 8], pl.FP32], n: pl.Scalar[pl.INDEX]):\n"
         f"    {statement}\n"
     )

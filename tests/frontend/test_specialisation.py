@@ -148,11 +148,16 @@ def test_arguments_that_contradict_annotations_are_refused() -> None:
     with pytest.raises(ValueError, match=r"parameter 'x' is declared \[4, 32\], got a tensor of shape \[4, 33\]"):
         runtime.lower(f32(4, 33), 1, empty(4, 32))
     with pytest.raises(
-        TypeError, match=r"parameter 'x' is declared FP32, got FP16(?s:.)*help: convert it with .to\(torch.float32\)"
+        TypeError,
+        match=r"parameter 'x' is declared FP32, got FP16(?s:.)*help: convert it with \.astype\(\"float32\"\)$",
     ):
         runtime.lower(f32(4, 32).astype(np.float16), 1, empty(4, 32))
-    with pytest.raises(TypeError, match=r"got dtype float64, which is not supported"):
+    with pytest.raises(TypeError, match=r"float64, which is not supported\s[^|]*help: convert it with \.astype"):
         fixed.lower(f32(4, 32).astype(np.float64), 1, empty(4, 32))
+    with pytest.raises(
+        TypeError, match=r"is declared FP32, got FP16\s[^|]*help: convert it with \.to\(torch\.float32\)"
+    ):
+        runtime.lower(torch.zeros(4, 32, dtype=torch.float16), 1, empty(4, 32))
 
 
 FACTOR = 2.0

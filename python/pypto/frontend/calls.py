@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pypto.frontend import invoke, lanes, scalars, tasks, views
 from pypto.frontend.builder import Builder, usable
+from pypto.frontend.elsewhere import WRITTEN
 from pypto.frontend.rules import RULES
 from pypto.frontend.values import BoundMethod, PyValue, Value, Window, describe, is_scalar
 from pypto.ir.exprs import Const, cast, literal
 from pypto.language.dtypes import DataType
 from pypto.language.jit import JITFunction
-from pypto.language.ops import REQUIRED, Form
+from pypto.language.ops import REQUIRED, Form, find
 from pypto.language.program import FunctionDecl, InlineFunction
 from pypto.language.stubs import MARK
 
@@ -282,8 +283,18 @@ class Calls:
             "syntax",
             f"{spelled}(...) is ordinary Python, and kernels are never executed by Python",
             node.func,
-            hints.get(spelled, "call operations (pl.*), or functions decorated with @pl.jit.incore or @pl.jit.inline"),
+            hints.get(spelled) or _instead(spelled),
         )
+
+
+def _instead(spelled: str) -> str:
+    """What to write for a call of ordinary Python, as `torch.exp`."""
+    name = spelled.rpartition(".")[2]
+    if find("pl", name) is not None:
+        return f"write pl.{name}(...)"
+    if name in WRITTEN:
+        return f"write it with operations, of a value x: {WRITTEN[name]}"
+    return "call operations (pl.*), or functions decorated with @pl.jit.incore or @pl.jit.inline"
 
 
 def _constant_text(value: Value) -> str:

@@ -8,8 +8,10 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from pypto import language
 from pypto.frontend import boxes, scalars, tasks, views
 from pypto.frontend.builder import Builder, usable
+from pypto.frontend.elsewhere import WRITTEN
 from pypto.frontend.namespace import MISSING
 from pypto.frontend.values import (
     Ambiguous,
@@ -55,11 +57,12 @@ _REJECTED: Final[dict[type[ast.expr], tuple[str, str]]] = {
     ast.Set: ("a set", "kernels have scalars, tensors and tiles"),
     ast.Starred: ("`*`", "write the arguments out"),
 }
-_BITS: Final = {
+_ELSEWISE: Final = {
     ast.BitAnd: ("&", "pl.and_"),
     ast.BitOr: ("|", "pl.or_"),
     ast.BitXor: ("^", "pl.xor"),
     ast.Pow: ("**", "a multiplication"),
+    ast.MatMult: ("@", "pl.matmul(a, b)"),
 }
 
 
@@ -187,7 +190,7 @@ class Expressions:
                     "value",
                     f"{describe(owner)} has no attribute {node.attr!r}",
                     node,
-                    f"it has {_some_names(owner.obj, node.attr)}",
+                    _instead(owner.obj, node.attr),
                 )
             builder.frame.namespace.captures.note_attribute(owner.obj, node.attr, found)
             return self.of_python(found, node)
@@ -279,7 +282,7 @@ class Expressions:
     def _binary(self, node: ast.BinOp) -> Value:
         kind = scalars.BINARY.get(type(node.op))
         if kind is None:
-            symbol, other = _BITS.get(type(node.op), (type(node.op).__name__, "operations: pl.add, pl.matmul"))
+            symbol, other = _ELSEWISE[type(node.op)]
             self.builder.fail("syntax", f"{symbol!r} is not part of the kernel language", node, f"write {other}")
         lhs = usable(self.builder, self.value(node.left))
         rhs = usable(self.builder, self.value(node.right))
@@ -327,10 +330,12 @@ class Expressions:
         return scalars.compare(self.builder, op, lhs, rhs, node)
 
 
-def _some_names(obj: object, wanted: str) -> str:
-    """The attributes that come closest to a wrong one, or the first few."""
+def _instead(obj: object, wanted: str) -> str:
+    """What to write for an attribute that is not there: the names that come closest, or the first few."""
+    if obj is language and wanted in WRITTEN:
+        return f"write it with operations, of a value x: {WRITTEN[wanted]}"
     public = [name for name in dir(obj) if not name.startswith("_")]
-    return ", ".join(difflib.get_close_matches(wanted, public, 3, 0.5) or public[:8]) or "none"
+    return f"it has {', '.join(difflib.get_close_matches(wanted, public, 3, 0.5) or public[:8]) or 'none'}"
 
 
 _OPERATOR: Final = {ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in"}

@@ -168,7 +168,7 @@ def negate(builder: Builder, op: str, value: Value, node: ast.AST) -> Expr:
         return unary("not", truth(builder, value, node, "the operand of `not`"), BOOL)
     if not is_scalar(value):
         hint = "write pl.neg(x)" if op == "neg" else "write pl.not_(x)"
-        builder.fail("type", f"{'-' if op == 'neg' else '~'!s} works on scalars, got {describe(value)}", node, hint)
+        builder.fail("type", f"{'-' if op == 'neg' else '~'!r} works on scalars, got {describe(value)}", node, hint)
     expr = scalar(builder, value, node, "the operand")
     if expr.dtype.is_bool or (op == "bitnot" and not expr.dtype.is_integer):
         builder.fail(

@@ -165,6 +165,11 @@ def _baked(where: str, value: float, dtype: DataType) -> Const:
     return Const(folded.value, dtype)
 
 
+def _conversion(value: Any, name: str | None) -> str:
+    """The call that gives an argument another dtype."""
+    return f'.astype("{name}")' if type(value).__module__ == "numpy" and name != "bfloat16" else f".to(torch.{name})"
+
+
 def _tensor(plan: Plan, spec: ParamSpec, value: Any) -> Var:
     shape = getattr(value, "shape", None)
     if shape is None:
@@ -178,10 +183,10 @@ def _tensor(plan: Plan, spec: ParamSpec, value: Any) -> Var:
         return Var(spec.name, TensorType(extents, spec.dtype))
     dtype = DataType.of(value.dtype)
     if dtype is None or not dtype.supported:
-        hint = "convert it with .to(torch.float32) or another dtype of the language"
+        hint = f"convert it with {_conversion(value, 'float32')} or another dtype of the language"
         raise _wrong(plan, spec, "type", f"got dtype {value.dtype}, which is not supported", hint)
     if spec.dtype is not None and spec.dtype is not dtype:
-        hint = f"convert it with .to(torch.{spec.dtype.torch_name})"
+        hint = f"convert it with {_conversion(value, spec.dtype.torch_name)}"
         raise _wrong(plan, spec, "type", f"is declared {spec.dtype}, got {dtype}", hint)
     extents = tuple(int(dim) for dim in shape)
     if spec.shape is not None and not _fits(spec.shape, extents):
