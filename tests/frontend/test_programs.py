@@ -196,3 +196,19 @@ def test_free_functions_that_compute_call_each_other_and_macros() -> None:
     x = f32(4, 8)
     want = ((x + 1 + 1) * np.float32(2)) ** 2
     np.testing.assert_allclose(run(calls_combined, x, empty(4, 8))[1], want, rtol=1e-6)
+
+
+def test_a_call_of_a_method_without_self_says_so() -> None:
+    with pytest.raises(ir.KernelValueError, match=r"'scale' has no value here(?s:.)*same program is self\.scale"):
+
+        @pl.program
+        class Forgets:
+            @pl.function(type=pl.FunctionType.InCore)
+            def scale(self, x: Mat, out: pl.Out[Mat]):
+                out[:] = pl.mul(x, 2.0)
+                return out
+
+            @pl.function(type=pl.FunctionType.Orchestration)
+            def main(self, x: Mat, out: pl.Out[Mat]):
+                out = scale(x, out)
+                return out

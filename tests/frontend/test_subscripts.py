@@ -164,3 +164,24 @@ def test_subscripts_that_the_language_lacks_are_refused(expression: str, tmp_pat
     (diagnostic,) = caught.value.diagnostics
     assert message in diagnostic.message
     assert advice is None or advice in diagnostic.hint
+
+
+def test_a_value_of_another_shape_is_refused_and_may_be_reshaped() -> None:
+    @pl.jit
+    def sums(x: pl.Tensor[[4, 8], pl.FP32], out: pl.Out[pl.Tensor[[4], pl.FP32]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = pl.row_sum(x)
+        return out
+
+    with pytest.raises(ir.KernelTypeError, match=r"shape \[4, 1\] is written to a box of shape \[4\]\s") as caught:
+        sums.compile()
+    assert caught.value.diagnostics[0].hint == "the shapes must be equal: pl.reshape(x, [4])"
+
+    @pl.jit
+    def reshaped(x: pl.Tensor[[4, 8], pl.FP32], out: pl.Out[pl.Tensor[[4], pl.FP32]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = pl.reshape(pl.row_sum(x), [4])
+        return out
+
+    x = f32(4, 8)
+    np.testing.assert_allclose(run(reshaped, x, empty(4))[1], x.sum(axis=1), rtol=1e-5, atol=1e-6)

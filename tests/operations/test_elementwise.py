@@ -35,7 +35,7 @@ def test_09_only_columns_broadcast_and_never_from_the_left() -> None:
     text = refusal(narrow_left, v, x, out)
     assert "the left operand is the narrow one" in text
     assert "write pl.neg(pl.row_expand_sub(X, v))" in text
-    assert "[1, N] needs pl.col_expand_*" in refusal(row_vector, x, h, out)
+    assert "[1, N] needs pl.col_expand_add" in refusal(row_vector, x, h, out)
     assert "the shapes differ" in refusal(narrow_maximum, x, v, out)
 
 

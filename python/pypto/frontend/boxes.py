@@ -7,6 +7,7 @@ A part that ends at a runtime extent keeps its static box; the extent says how m
 from __future__ import annotations
 
 import ast
+import math
 from typing import TYPE_CHECKING
 
 from pypto.frontend import scalars, tasks, views
@@ -137,10 +138,12 @@ def _check_shape(reader: Reader, extents: tuple[Dim, ...], tile: Var, node: ast.
     lifted = (1,) * missing + shape if missing >= 0 else shape[-missing:]
     for extent, have in zip(extents, lifted, strict=True):
         if isinstance(extent, int) and extent != have:
+            static = [extent for extent in extents if isinstance(extent, int)]
             shown = ", ".join(str(extent) if isinstance(extent, int) else "?" for extent in extents)
+            same_size = len(static) == len(extents) and math.prod(static) == math.prod(shape)
             reader.builder.fail(
                 "type",
                 f"a value of shape {list(shape)} is written to a box of shape [{shown}]",
                 node,
-                "the shapes must be equal",
+                f"the shapes must be equal: pl.reshape(x, {static})" if same_size else "the shapes must be equal",
             )

@@ -134,6 +134,8 @@ class Expressions:
         outside = frame.namespace.find(node.id)
         if outside is MISSING:
             hint = "assign it first, or define it outside the kernel; operations stand in pl"
+            if frame.methods and node.id in frame.methods:
+                hint = f"a function of the same program is self.{node.id}"
             if node.id in self.reader.assigned_somewhere:
                 hint = "give it a value before this line, on every path that leads here"
             if node.id in frame.hidden:

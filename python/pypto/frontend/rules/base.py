@@ -298,7 +298,7 @@ def same_shape(call: BoundCall, a: Var, b: Var) -> None:
     if not same_extents(a.type.shape, b.type.shape):
         name = call.form.op.name
         if name in ("add", "sub", "mul", "div"):
-            spread = "[M, N] with [M, 1] broadcasts, [1, N] needs pl.col_expand_*"
+            spread = f"[M, N] with [M, 1] broadcasts, [1, N] needs pl.col_expand_{name}"
         elif name in ("maximum", "minimum"):
             spread = f"[M, 1] needs pl.row_expand_{name[:3]}, [1, N] needs pl.col_expand_{name[:3]}"
         else:
