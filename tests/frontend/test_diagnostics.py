@@ -388,3 +388,29 @@ def test_the_index_of_a_loop_means_nothing_after_it() -> None:
         pl.store(pl.load(x, [i, 0], [1, 8]), [0, 0], out)
 
     assert "'i' has no value here" in report(kernel, f32(4, 8), empty(4, 8))
+
+
+OUTSIDE = f32(4, 8)
+
+
+def test_a_tensor_of_the_program_around_has_to_be_a_parameter() -> None:
+    @pl.jit
+    def kernel(x: pl.Tensor[[4, 8], pl.FP32], out: pl.Out[pl.Tensor[[4, 8], pl.FP32]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = pl.add(x, OUTSIDE)
+        return out
+
+    text = report(kernel)
+    assert "pl.add: 'rhs' must be a tile or a tensor, got ndarray of shape [4, 8]\n" in text
+    assert "help: make it a parameter of the kernel, and pass it in each call" in text
+
+
+def test_a_total_that_starts_as_a_number_is_told_how_to_start() -> None:
+    @pl.jit
+    def kernel(x: pl.Tensor[[4, 8], pl.FP32], out: pl.Out[pl.Tensor[[4, 8], pl.FP32]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            total = 0.0
+            out[:] = pl.add(total, x)
+        return out
+
+    assert "a running total starts as pl.full([...], dtype, 0.0)" in report(kernel)

@@ -124,6 +124,11 @@ def same_type(a: Value, b: Value) -> bool:
     return not (is_scalar(a) or is_scalar(b) or isinstance(a, Var) or isinstance(b, Var)) or POISON in (a, b)
 
 
+def is_outside_tensor(value: Value) -> TypeGuard[PyValue]:
+    """Whether `value` is a tensor or an array of the program around the kernel, which the kernel was not given."""
+    return isinstance(value, PyValue) and hasattr(value.obj, "shape") and hasattr(value.obj, "dtype")
+
+
 def describe(value: Value) -> str:
     """The value in the language's words, for messages."""
     if isinstance(value, Var):
@@ -138,6 +143,8 @@ def describe(value: Value) -> str:
         return f"a tuple of {len(value)}"
     if isinstance(value, ArrayValue):
         return f"an array of {value.extent} {value.dtype}"
+    if is_outside_tensor(value):
+        return f"{type(value.obj).__name__} of shape {list(value.obj.shape)}"
     if isinstance(value, PyValue):
         return (
             "None"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pypto.frontend import scalars, views
 from pypto.frontend.builder import Builder
 from pypto.frontend.rules import convert
-from pypto.frontend.values import PyValue, Value, Window, describe, is_scalar
+from pypto.frontend.values import PyValue, Value, Window, describe, is_outside_tensor, is_scalar
 from pypto.ir.exprs import Const, Dim, Expr, cast, to_dim
 from pypto.ir.nodes import Var
 from pypto.ir.types import TensorType, TileType, same_extents
@@ -54,8 +54,12 @@ def tile_at(call: BoundCall, position: int) -> Var:
         return views.load_whole(call.builder, value, node)
     name = call.form.accepted[position].name
     hint = "load it, or make it with pl.full([...], dtype, value)"
+    if is_outside_tensor(value):
+        hint = "make it a parameter of the kernel, and pass it in each call"
     if is_scalar(value) and position == 0 and len(call.values) > 1:
         hint = "the scalar stands on the right: pl.add(x, 1.0); for s - x write pl.add(pl.neg(x), s)"
+        if isinstance(node, ast.Name):
+            hint += "; a running total starts as pl.full([...], dtype, 0.0)"
     call.builder.fail(
         "type", f"{call.form.spelling}: {name!r} must be a tile or a tensor, got {describe(value)}", node, hint
     )
