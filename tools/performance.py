@@ -61,13 +61,18 @@ def cells(row: dict[str, Any]) -> list[str]:
         return [row["name"], str(row["threads"]), "skipped", "", row["note"]]
     sign = "≥" if row["at_least"] else "≤"
     target = "" if row["target"] is None else f"{sign} {row['target']:g}"
-    verdict = "" if row["met"] is None else "met" if row["met"] else f"**missed** by {by(row):.0%}"
+    verdict = "" if row["met"] is None else "met" if row["met"] else f"**missed** by {share(by(row))}"
     return [row["name"], str(row["threads"]), f"{row['measured']:.3g} {row['unit']}", target, verdict]
 
 
 def by(row: dict[str, Any]) -> float:
     """How far a figure is from its target, as a share of the target."""
     return float(abs(row["measured"] - row["target"]) / row["target"])
+
+
+def share(part: float) -> str:
+    """In whole percents; what rounds to none of them is not nothing."""
+    return "less than 1%" if part < 0.005 else f"{part:.0%}"
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:

@@ -212,3 +212,8 @@ def test_a_call_of_a_method_without_self_says_so() -> None:
             def main(self, x: Mat, out: pl.Out[Mat]):
                 out = scale(x, out)
                 return out
+
+
+def test_a_program_that_is_called_says_that_it_is_compiled_first() -> None:
+    with pytest.raises(TypeError, match=r"compiled = pypto\.ir\.compile\(TwoEntries\); compiled\(\.\.\.\)$"):
+        TwoEntries(f32(4, 8), empty(4, 8))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from pypto.ir.diagnostics import NOWHERE, Loc
 from pypto.ir.exprs import Dim, Expr, ScalarVar, Symbol
@@ -276,6 +276,12 @@ class Program:
     entry_name: str | None
     loc: Loc = NOWHERE
     entry_names: list[str] = field(default_factory=list)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """What a class of `@pl.program` is called for: it is compiled first."""
+        raise TypeError(
+            f"a program is compiled before it runs: compiled = pypto.ir.compile({self.name}); compiled(...)"
+        )
 
     def entries(self) -> list[Program]:
         """One program for each function that a launch may run."""
