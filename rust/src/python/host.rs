@@ -231,7 +231,7 @@ impl HostArray {
     fn question(&self, object: &Bound<'_, PyAny>, role: Role<'_>) -> PyResult<()> {
         let answers = || -> PyResult<(bool, u64)> {
             let py = object.py();
-            let is = |method| PyResult::Ok(object.call_method0(method)?.is_truthy()?);
+            let is = |method| object.call_method0(method)?.is_truthy();
             // A view of a complex tensor may be conjugated, and the parts of such a one negated.
             let negated = (self.dtype.is_float() && is("is_neg")?)
                 || (self.dtype.kind() == DTypeKind::Stored && (is("is_neg")? || is("is_conj")?));
