@@ -84,7 +84,7 @@ def test_without_json_a_person_can_read_it() -> None:
     [
         (["missing.py"], "there is no file 'missing.py'"),
         ([KERNELS], "has several kernels: say which"),
-        ([f"{KERNELS}:nothing"], "has no kernel 'nothing'; it has double, scale, add, listed, wrong, Negate"),
+        ([f"{KERNELS}:nothing"], "has no kernel 'nothing'; it has double, scale, add, listed, wrong, picked, Negate"),
         ([f"{KERNELS}:scale", "--arg", "factor=1"], "dimension M of 'x' is dynamic: say --dim M=16"),
         ([f"{KERNELS}:scale", "--dim", "M=16"], "takes a scalar 'factor': say --arg factor=VALUE"),
         ([f"{KERNELS}:scale", "--dim", "M=0"], "--dim M takes a positive number, got '0'"),

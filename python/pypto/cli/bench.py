@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderResult
 
 from pypto.cli.session import Request, session
-from pypto.cli.usage import EXIT_SLOWER
+from pypto.cli.usage import EXIT_SLOWER, UsageError
 from pypto.runtime import BenchmarkStats, benchmark
 from pypto.runtime.bench import Comparison
 from pypto.runtime.bench.show import as_group
@@ -71,14 +71,23 @@ class Outcome:
 
 def bench_all(first: Request, second: Request | None, plan: Plan, baseline: Path | None) -> Outcome:
     """Measures one kernel, or two, or one against a file."""
+    # Read before anything is measured: a file that is no baseline is known at once, not after minutes.
+    old = _read(baseline) if baseline is not None else None
     kernel, stats = measure(first, plan)
     if second is not None:
         against, other = measure(second, plan)
-    elif baseline is not None:
-        against, other = str(baseline), BenchmarkStats.from_json(baseline.read_text())
+    elif old is not None:
+        against, other = str(baseline), old
     else:
         return Outcome(kernel, stats)
     return Outcome(kernel, stats, against, other, stats.compare(other))
+
+
+def _read(baseline: Path) -> BenchmarkStats:
+    try:
+        return BenchmarkStats.from_json(baseline.read_bytes())
+    except ValueError as error:
+        raise UsageError(f"--baseline {baseline}: {error}; pypto bench --save writes one") from None
 
 
 def measure(request: Request, plan: Plan) -> tuple[str, BenchmarkStats]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from pypto.cli.file_code import running
 from pypto.cli.usage import UsageError
 from pypto.frontend.plan import plan_of
 from pypto.ir.diagnostics import Loc
@@ -85,7 +86,8 @@ def _import(path: Path) -> ModuleType:
     sys.path.insert(0, str(path.parent.resolve()))
     module = importlib.util.module_from_spec(specification)
     sys.modules.setdefault(name, module)
-    specification.loader.exec_module(module)
+    with running(path, "the file was imported"):
+        specification.loader.exec_module(module)
     return module
 
 
