@@ -111,3 +111,11 @@ def test_a_baseline_that_is_none_is_named_before_anything_is_measured(tmp_path: 
     assert result.exit_code == 2
     assert f"--baseline {file}: this is no benchmark" in plain(result)
     assert "pypto bench --save writes one" in plain(result)
+
+
+def test_two_kernels_are_measured_in_turn() -> None:
+    found = answer("bench", f"{KERNELS}:double", f"{KERNELS}:picked", "--rounds", 25)
+    ours, theirs = ([one["inv"] for one in found[name]["invocations"]] for name in ("stats", "other"))
+    assert len(ours) == len(theirs) == found["stats"]["rounds"] == found["other"]["rounds"] == 25
+    assert ours[0] < theirs[0] < ours[-1] < theirs[-1]
+    assert {one["times"] for one in found["stats"]["advice"]} <= {25}
