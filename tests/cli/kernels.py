@@ -49,6 +49,15 @@ def wrong(x: pl.Tensor[[32, 64], pl.FP32], out: pl.Out[pl.Tensor[[32, 64], pl.FP
     return out
 
 
+@pl.jit
+def picked(
+    table: pl.Tensor[[8, 64], pl.FP32], place: pl.Tensor[[16], pl.INT32], out: pl.Out[pl.Tensor[[16, 64], pl.FP32]]
+) -> pl.Tensor[[16, 64], pl.FP32]:
+    for row in pl.spmd(16):
+        out[row : row + 1, :] = pl.add(pl.load(table, [pl.read(place, [row]), 0], [1, 64]), 0.0)
+    return out
+
+
 @pl.program
 class Negate:
     @pl.function(type=pl.FunctionType.InCore)

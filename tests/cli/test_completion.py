@@ -84,7 +84,7 @@ reply run {KERNELS} : add --re
     )
     assert found.splitlines() == [
         "scale",
-        "double scale add listed wrong Negate",
+        "double scale add listed wrong picked Negate",
         "first",
         "first Second",
         "",

@@ -235,6 +235,15 @@ def test_the_table_shows_times_bytes_and_the_verdict(worker: ChipWorker, K_add: 
     assert f"{NBYTES:,}" in html
 
 
+def test_no_number_of_the_table_is_cut_off_in_a_narrow_terminal() -> None:
+    console = Console(file=io.StringIO(), width=80)
+    console.print(BenchmarkStats(device_wall_us=[1234567.8] * 6, host_wall_us=[98765432.1] * 6, rounds=6, warmup=3))
+    text = console.file.getvalue()
+    assert "…" not in text
+    for expected in ("95 % of median", "98,765,432.1..98,765,432.1", "1,234,567.8..1,234,567.8", "outliers"):
+        assert expected in text
+
+
 class Terminal(io.StringIO):
     """A stream that says that it is a terminal."""
 

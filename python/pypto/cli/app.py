@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 
 from pypto.cli import completion
-from pypto.cli.options import Json, OneCore, OtherKernel, about_a_kernel
-from pypto.cli.usage import EXIT_FAILED, ImportFailed, UsageError
+from pypto.cli.options import Json, OneCore, OtherKernel, about_a_kernel, in_a_directory
+from pypto.cli.usage import EXIT_FAILED, UsageError
 
 if TYPE_CHECKING:
     from pypto.cli.session import Request
@@ -41,19 +41,22 @@ def bench(
     request: Request,
     *,
     other: OtherKernel = None,
-    rounds: Annotated[int, typer.Option(help="Measured launches.")] = 100,
-    warmup: Annotated[int, typer.Option(help="Launches before them.")] = 3,
+    rounds: Annotated[int, typer.Option(help="Measured launches.", min=1)] = 100,
+    warmup: Annotated[int, typer.Option(help="Launches before them.", min=0)] = 3,
     stable: Annotated[bool, typer.Option("--stable", help="Go on until the medians have come to rest.")] = False,
     baseline: Annotated[
         Path | None, typer.Option(help="Results of an earlier run to compare with.", exists=True, dir_okay=False)
     ] = None,
-    save: Annotated[Path | None, typer.Option(help="Keep the results in this file.", dir_okay=False)] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Keep the results in this file.", dir_okay=False, callback=in_a_directory)
+    ] = None,
     report: Annotated[
         Path | None,
         typer.Option(
             metavar="OUT.html",
             help="Write a page for a browser: split, timeline, tree, roofline, memory.",
             dir_okay=False,
+            callback=in_a_directory,
         ),
     ] = None,
     fail_above: Annotated[
@@ -91,7 +94,12 @@ def profile(
     source: Annotated[bool, typer.Option("--source", help="Show the source with the costs of each line.")] = False,
     roofline: Annotated[
         Path | None,
-        typer.Option(metavar="OUT.png|OUT.svg", help="Write a plot; needs the extra `plot`.", dir_okay=False),
+        typer.Option(
+            metavar="OUT.png|OUT.svg",
+            help="Write a plot; needs the extra `plot`.",
+            dir_okay=False,
+            callback=in_a_directory,
+        ),
     ] = None,
     fresh_peaks: Annotated[bool, typer.Option("--fresh-peaks", help="Measure again what this machine can do.")] = False,
     as_json: Json = False,
@@ -115,7 +123,14 @@ def trace(
     request: Request,
     *,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The file: .json, .pftrace, or .strace for text.", dir_okay=False)
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            help="The file: .json, .pftrace, or .strace for text.",
+            dir_okay=False,
+            callback=in_a_directory,
+        ),
     ],
     rounds: Annotated[int, typer.Option(help="Launches in the timeline.", min=1)] = 3,
     as_json: Json = False,
@@ -135,7 +150,9 @@ def memory(
     snapshot: Annotated[
         Path | None,
         typer.Option(
-            help="Write the past of the memory: .pickle for memory_viz, else JSON for Perfetto.", dir_okay=False
+            help="Write the past of the memory: .pickle for memory_viz, else JSON for Perfetto.",
+            dir_okay=False,
+            callback=in_a_directory,
         ),
     ] = None,
     as_json: Json = False,
@@ -158,7 +175,10 @@ def inspect(
     graph: Annotated[
         Path | None,
         typer.Option(
-            metavar="OUT.svg", help="Launch once and draw the tasks, instead of printing the IR.", dir_okay=False
+            metavar="OUT.svg",
+            help="Launch once and draw the tasks, instead of printing the IR.",
+            dir_okay=False,
+            callback=in_a_directory,
         ),
     ] = None,
     as_json: Json = False,
@@ -228,9 +248,6 @@ def main() -> None:
         app(prog_name="pypto")  # also as `python -m pypto.cli`
     except KeyboardInterrupt:
         raise SystemExit(130) from None
-    except ImportFailed as error:
-        print(f"pypto: {error}", file=sys.stderr)
-        raise SystemExit(EXIT_FAILED) from None
     except (MemoryError, OSError, RuntimeError, SyntaxError, TypeError, ValueError, OverflowError) as error:
         text = str(error) if str(error) else type(error).__name__
         print(f"pypto: {type(error).__name__}: {text}", file=sys.stderr)

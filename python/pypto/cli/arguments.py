@@ -5,16 +5,21 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from pypto.cli.file_code import running
 from pypto.cli.load import Kernel, Parameter
 from pypto.cli.usage import UsageError
 from pypto.ir.compiled_program import _to_torch_dtype
 from pypto.language.dtypes import DataType
 
 _SHAPED = re.compile(r"(\d+(?:x\d+)*)(?::(\w+))?")
+_NUMBERS = (torch.int8, torch.int16)
+"""Integers that kernels compute with. Wider ones are places, lengths and tables as a rule, for which a negative number
+is out of bounds in every kernel; the unsigned ones have none."""
 _INT = re.compile(r"[+-]?\d+")
 
 
@@ -48,9 +53,7 @@ def build(kernel: Kernel, dims: Mapping[str, str], given: Mapping[str, str], see
         if name not in names:
             raise UsageError(f"{kernel.name} has no parameter {name!r}; it has {', '.join(names)}")
     made = _from_file(kernel)
-    unused = set(extents) - {dim for one in kernel.parameters for dim in one.shape or () if isinstance(dim, str)}
-    if unused:
-        raise UsageError(f"{kernel.name} has no dynamic dimension {', '.join(sorted(unused))}")
+    _no_unused(kernel, extents, {*made, *given})
     arguments = {}
     for parameter in kernel.parameters:
         if parameter.name in given:
@@ -62,15 +65,40 @@ def build(kernel: Kernel, dims: Mapping[str, str], given: Mapping[str, str], see
     return arguments
 
 
+def _no_unused(kernel: Kernel, extents: Mapping[str, int], made: set[str]) -> None:
+    """Refuses `--dim` that nothing is made with: the user would measure another size than the one asked for."""
+    having = {
+        dim: {one.name for one in kernel.parameters if dim in (one.shape or ())}
+        for dim in (dim for one in kernel.parameters for dim in one.shape or () if isinstance(dim, str))
+    }
+    for name in extents:
+        if name not in having:
+            known = f"; it has {', '.join(having)}" if having else ""
+            raise UsageError(f"{kernel.name} has no dynamic dimension {name}{known}")
+        if having[name] <= made:
+            raise UsageError(
+                f"--dim {name} changes nothing: {', '.join(sorted(having[name]))} come from --arg or from "
+                f"{kernel.name}_args()"
+            )
+
+
 def _from_file(kernel: Kernel) -> dict[str, Any]:
     function = getattr(kernel.module, f"{kernel.name}_args", None)
     if function is None:
         return {}
-    made = function()
+    with running(Path(str(kernel.module.__file__)), f"{kernel.name}_args() made the arguments"):
+        made = function()
     names = [parameter.name for parameter in kernel.parameters]
     if isinstance(made, Mapping):
+        for name in made:
+            if name not in names:
+                raise UsageError(f"{kernel.name}_args() returned {name!r}; {kernel.name} has {', '.join(names)}")
         return dict(made)
-    made = list(made)
+    if not isinstance(made, (list, tuple)):
+        raise UsageError(
+            f"{kernel.name}_args() returned {type(made).__name__}: return the arguments in a tuple or a list, or a "
+            f"mapping, for {', '.join(names)}"
+        )
     if len(made) != len(names):
         raise UsageError(f"{kernel.name}_args() returned {len(made)} arguments for {', '.join(names)}")
     return dict(zip(names, made, strict=True))
@@ -136,8 +164,18 @@ def _extent(name: str, text: str) -> int:
 
 
 def _tensor(parameter: Parameter, shape: list[int], dtype: DataType, seed: int) -> torch.Tensor:
-    """Normal numbers, or small integers; outputs are zero. The seed of each parameter depends on its name alone."""
-    kind = _to_torch_dtype(dtype)
+    """Normal numbers, or integers from 0 to 7 (`_NUMBERS` from -8); outputs are zero.
+
+    The seed of each parameter depends on its name alone.
+    """
+    try:
+        return _filled(parameter, shape, _to_torch_dtype(dtype), seed)
+    except RuntimeError:
+        size = "x".join(map(str, shape))
+        raise UsageError(f"there is no memory for {parameter.name!r}, {size}: say a smaller --dim or --arg") from None
+
+
+def _filled(parameter: Parameter, shape: list[int], kind: torch.dtype, seed: int) -> torch.Tensor:
     if parameter.direction == "Out":
         return torch.zeros(shape, dtype=kind)
     random = torch.Generator().manual_seed(seed + zlib.crc32(parameter.name.encode()))
@@ -145,5 +183,5 @@ def _tensor(parameter: Parameter, shape: list[int], dtype: DataType, seed: int) 
         return torch.randn(shape, generator=random).to(kind)
     if kind == torch.bool:
         return torch.randint(0, 2, shape, generator=random, dtype=torch.int32).to(kind)
-    low = 0 if kind == torch.uint8 else -8
+    low = -8 if kind in _NUMBERS else 0
     return torch.randint(low, 8, shape, generator=random, dtype=torch.int32).to(kind)

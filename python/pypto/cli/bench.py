@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
 
-from pypto.cli.session import Request, session
-from pypto.cli.usage import EXIT_SLOWER
+from pypto.cli.session import Request, Session, session
+from pypto.cli.usage import EXIT_SLOWER, UsageError
 from pypto.runtime import BenchmarkStats, benchmark
 from pypto.runtime.bench import Comparison
 from pypto.runtime.bench.show import as_group
+
+_TURNS = 10
+"""Turns of each kernel where two are compared."""
 
 
 @dataclass(frozen=True)
@@ -71,26 +74,75 @@ class Outcome:
 
 def bench_all(first: Request, second: Request | None, plan: Plan, baseline: Path | None) -> Outcome:
     """Measures one kernel, or two, or one against a file."""
-    kernel, stats = measure(first, plan)
+    # Read before anything is measured: a file that is no baseline is known at once, not after minutes.
+    old = _read(baseline) if baseline is not None else None
     if second is not None:
-        against, other = measure(second, plan)
-    elif baseline is not None:
-        against, other = str(baseline), BenchmarkStats.from_json(baseline.read_text())
+        with session(first) as one, session(second, one.worker) as rival:
+            stats, other = alternately(one, rival, plan)
+            kernel, against = one.kernel.name, rival.kernel.name
+        return Outcome(kernel, stats, against, other, stats.compare(other))
+    with session(first) as one:
+        kernel, stats = one.kernel.name, measure(one, plan)
+    if old is not None:
+        against, other = str(baseline), old
     else:
         return Outcome(kernel, stats)
     return Outcome(kernel, stats, against, other, stats.compare(other))
 
 
-def measure(request: Request, plan: Plan) -> tuple[str, BenchmarkStats]:
+def _read(baseline: Path) -> BenchmarkStats:
+    try:
+        return BenchmarkStats.from_json(baseline.read_bytes())
+    except ValueError as error:
+        raise UsageError(f"--baseline {baseline}: {error}; pypto bench --save writes one") from None
+
+
+def alternately(one: Session, other: Session, plan: Plan) -> tuple[BenchmarkStats, BenchmarkStats]:
+    """Measures two kernels in turn, a few rounds each.
+
+    One after the other, a machine that slows down meanwhile makes the second the slower one: the same kernel twice came
+    out as 2 % faster and as 23 % slower, with intervals that said so. What rests by itself is not cut in pieces.
+    """
+    if plan.stable:
+        return measure(one, plan), measure(other, plan)
+    ours, theirs = [], []
+    for number in range(turns := min(_TURNS, plan.rounds)):
+        rounds = plan.rounds * (number + 1) // turns - plan.rounds * number // turns
+        turn = replace(plan, rounds=rounds, warmup=plan.warmup if number == 0 else min(plan.warmup, 1))
+        ours.append(measure(one, turn))
+        theirs.append(measure(other, turn))
+    return _together(ours), _together(theirs)
+
+
+def _together(parts: list[BenchmarkStats]) -> BenchmarkStats:
+    """Benchmarks of one kernel as one; the first has the cold launch and the warm-up."""
+    return replace(
+        parts[0],
+        rounds=sum(part.rounds for part in parts),
+        device_wall_us=[us for part in parts for us in part.device_wall_us],
+        host_wall_us=[us for part in parts for us in part.host_wall_us],
+        invocations=[one for part in parts for one in part.invocations],
+        dropped_spans=sum(part.dropped_spans for part in parts),
+        advice=[
+            replace(
+                advice,
+                times=sum(same.times for same in found),
+                nbytes=sum(same.nbytes for same in found),
+                host_share=sum(same.host_share for same in found) / len(found),
+            )
+            for advice in parts[0].advice
+            if (found := [same for part in parts for same in part.advice if same.parameter == advice.parameter])
+        ],
+    )
+
+
+def measure(opened: Session, plan: Plan) -> BenchmarkStats:
     """Measures one kernel."""
-    until = "stable" if plan.stable else None
-    with session(request) as opened:
-        stats = benchmark(
-            opened.compiled,
-            opened.arguments,
-            rounds=plan.rounds,
-            warmup=plan.warmup,
-            worker=opened.worker,
-            until=until,
-        )
-    return opened.kernel.name, stats
+    return benchmark(
+        opened.compiled,
+        opened.arguments,
+        rounds=plan.rounds,
+        warmup=plan.warmup,
+        worker=opened.worker,
+        until="stable" if plan.stable else None,
+    )

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pypto.cli.usage import ImportFailed, UsageError
+from pypto.cli.file_code import running
+from pypto.cli.usage import UsageError
 from pypto.frontend.plan import plan_of
-from pypto.ir.diagnostics import KernelError, Loc
+from pypto.ir.diagnostics import Loc
 from pypto.ir.nodes import Param, Program, Var
 from pypto.ir.types import TensorType
 from pypto.language.annotations import DynVar
@@ -56,7 +56,7 @@ def load(target: str) -> Kernel:
 
     Raises:
         UsageError: There is no such file or kernel, or the file has several and none was named.
-        ImportFailed: The file cannot be imported.
+        FileError: Importing the file failed.
         pypto.ir.KernelError: It declares a kernel that is none.
     """
     file, _, name = target.rpartition(":")
@@ -88,21 +88,9 @@ def _import(path: Path) -> ModuleType:
     sys.path.insert(0, str(path.parent.resolve()))
     module = importlib.util.module_from_spec(specification)
     sys.modules.setdefault(name, module)
-    try:
+    with running(path, "the file was imported"):
         specification.loader.exec_module(module)
-    except KernelError:  # has its place
-        raise
-    except Exception as error:
-        raise ImportFailed(f"'{path}' cannot be imported\n{_within(specification.origin, error)}") from None
     return module
-
-
-def _within(file: str | None, error: Exception) -> str:
-    """The traceback of an import, without what led to the file and what is below it in this package and in Python."""
-    told = traceback.TracebackException.from_exception(error)
-    own = [number for number, frame in enumerate(told.stack) if frame.filename == file]
-    frames = traceback.StackSummary.from_list(told.stack[own[0] : own[-1] + 1] if own else [])
-    return "".join([*frames.format(), *told.format_exception_only()]).rstrip()
 
 
 def _is_kernel(value: object) -> bool:

@@ -6,11 +6,13 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from pypto.cli.completion import complete_target
+from pypto.cli.usage import UsageError
 
 _PANEL = "Arguments of the kernel"
 
@@ -41,12 +43,20 @@ _Given = Annotated[
 _Resident = Annotated[
     str, typer.Option("--resident", metavar="x,w", help="Tensors to keep on the device.", rich_help_panel=_PANEL)
 ]
-_Seed = Annotated[int, typer.Option("--seed", help="Seed of the random arguments.", rich_help_panel=_PANEL)]
+_Seed = Annotated[
+    int, typer.Option("--seed", help="Seed of the random arguments.", rich_help_panel=_PANEL, min=0, max=2**32 - 1)
+]
 _Cores = Annotated[
-    int | None, typer.Option("--cores", help="Cores of the simulated chip; the CPUs of this process if not given.")
+    int | None,
+    typer.Option(
+        "--cores", help="Cores of the simulated chip; the CPUs of this process if not given.", min=1, max=1024
+    ),
 ]
 OneCore = Annotated[
-    int | None, typer.Option("--cores", help="Cores of the simulated chip, 1 if not given: then times add up to work.")
+    int | None,
+    typer.Option(
+        "--cores", help="Cores of the simulated chip, 1 if not given: then times add up to work.", min=1, max=1024
+    ),
 ]
 
 _KERNEL: dict[str, tuple[Any, Any]] = {
@@ -58,6 +68,17 @@ _KERNEL: dict[str, tuple[Any, Any]] = {
     "cores": (_Cores, None),
 }
 """The fields of `Request` as options, with their defaults."""
+
+
+def in_a_directory(path: Path | None) -> Path | None:
+    """Checks a file to be written before anything is measured: minutes later the results would be lost.
+
+    Raises:
+        UsageError: Its directory does not exist.
+    """
+    if path is not None and not path.parent.is_dir():
+        raise UsageError(f"there is no directory '{path.parent}': make it, or name another file")
+    return path
 
 
 def about_a_kernel(*without: str, **instead: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:

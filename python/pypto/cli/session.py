@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,8 +62,12 @@ class Session:
 
 
 @contextmanager
-def session(request: Request) -> Iterator[Session]:
+def session(request: Request, worker: ChipWorker | None = None) -> Iterator[Session]:
     """Opens what a command needs and closes it again.
+
+    Args:
+        request: The kernel and its arguments.
+        worker: An open one to share; its own if not given.
 
     Raises:
         UsageError: The command line does not fit the kernel.
@@ -76,7 +80,8 @@ def session(request: Request) -> Iterator[Session]:
     for name in resident:
         if not isinstance(host.get(name), torch.Tensor):
             raise UsageError(f"--resident {name}: {kernel.name} has no such tensor; it has {', '.join(host)}")
-    with ChipWorker(RunConfig(cores=request.cores)) as worker:
+    opening = ChipWorker(RunConfig(cores=request.cores)) if worker is None else nullcontext(worker)
+    with opening as worker:
         placed = {name: _place(worker, kernel, name, host[name]) for name in resident}
         yield Session(kernel, compiled, worker, host, [placed.get(name, value) for name, value in host.items()])
         for tensor in placed.values():

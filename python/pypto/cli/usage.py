@@ -9,10 +9,6 @@ class UsageError(typer.BadParameter):
     """The command line asks for something that does not exist or does not fit. Ends the command with code 2."""
 
 
-class ImportFailed(Exception):
-    """A file with kernels raised something while it was imported; the text has where."""
-
-
 EXIT_FAILED = 1
 """A kernel was refused, or failed while it ran."""
 EXIT_USAGE = 2

@@ -10,9 +10,8 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from pypto.runtime.bench.stats import BenchmarkStats
-    from pypto.runtime.bench.summary import Summary
 
-_COLUMNS = ("min", "p5", "median", "p95", "p99", "max", "mean", "stdev")
+_STATISTICS = ("min", "p5", "median", "p95", "p99", "max", "mean", "stdev")
 
 
 def as_group(stats: BenchmarkStats, title: str = "") -> Group:
@@ -35,24 +34,20 @@ def as_html(stats: BenchmarkStats) -> str:
 
 
 def _times(stats: BenchmarkStats, title: str) -> Table:
+    """A line for each statistic: as columns, eleven numbers are cut off in a terminal of 80 characters."""
     launches = f"{stats.rounds:,} launches after {stats.warmup:,} for warming up"
     table = Table(title=f"{title}: {launches}" if title else launches, title_justify="left")
     table.add_column("us")
-    for name in _COLUMNS:
+    for name in ("host wall", "device wall"):
         table.add_column(name, justify="right")
-    table.add_column("95 % of median", justify="right")
-    table.add_column("outliers", justify="right")
-    table.add_column("cold", justify="right")
-    cold_host = f"{stats.cold.host_wall_us:,.1f}" if stats.cold is not None else ""
-    cold_device = f"{stats.cold.device_wall_us:,.1f}" if stats.cold is not None else ""
-    for name, summary, cold in (("host wall", stats.host, cold_host), ("device wall", stats.device, cold_device)):
-        table.add_row(name, *_cells(summary), cold)
+    both = (stats.host, stats.device)
+    for name in _STATISTICS:
+        table.add_row(name, *(f"{getattr(one, name):,.1f}" for one in both))
+    table.add_row("95 % of median", *(f"{one.median_low:,.1f}..{one.median_high:,.1f}" for one in both))
+    table.add_row("outliers", *(str(one.outliers) for one in both))
+    if stats.cold is not None:
+        table.add_row("cold", f"{stats.cold.host_wall_us:,.1f}", f"{stats.cold.device_wall_us:,.1f}")
     return table
-
-
-def _cells(summary: Summary) -> list[str]:
-    values = [f"{getattr(summary, name):,.1f}" for name in _COLUMNS]
-    return [*values, f"{summary.median_low:,.1f}..{summary.median_high:,.1f}", str(summary.outliers)]
 
 
 def _transfers(stats: BenchmarkStats) -> Table:
