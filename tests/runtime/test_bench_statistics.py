@@ -134,6 +134,18 @@ def test_a_comparison_finds_a_difference_and_invents_none() -> None:
     assert other.compare(base) == comparison, "the same samples give the same interval"
 
 
+def test_a_machine_that_is_slow_for_a_while_makes_no_difference_between_two_runs_of_the_same() -> None:
+    def run(seed: int) -> list[float]:
+        # Each sample keeps 0.8 of the deviation of the one before it.
+        steps = np.random.default_rng(seed).normal(size=400)
+        deviations = np.convolve(steps, 0.8 ** np.arange(50))[300:400]
+        return list(100 + 2 * deviations)
+
+    words = [ratio_of_medians(run(2 * pair), run(2 * pair + 1)).word for pair in range(60)]
+    # Resampled one by one, samples say "same" in about half of the pairs. An exact interval would in 57 of 60.
+    assert words.count("same") >= 48
+
+
 def test_a_comparison_needs_samples_and_a_benchmark() -> None:
     nothing = BenchmarkStats()
     assert nothing.compare(nothing).host.word == "unknown"
