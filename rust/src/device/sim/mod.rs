@@ -71,14 +71,7 @@ impl Device for SimDevice {
         let paces: Vec<Pace> =
             lowered.kernels.iter().map(|code| Pace::between(code_ns(code, 1), code_ns(code, LONG))).collect();
         let task_cores = if self.seed.is_some() || may_overlap(&lowered.entry) { self.pool.cores() } else { 1 };
-        let plan = ScratchPlan {
-            task_cores,
-            cores: self.pool.cores(),
-            tiles: round(lowered.kernels.iter().map(|kernel| kernel.tile_bytes).max().unwrap_or(0)),
-            per_core: round(
-                lowered.kernels.iter().flat_map(|kernel| &kernel.steps).map(step_scratch).max().unwrap_or(0),
-            ),
-        };
+        let plan = ScratchPlan::new(&lowered, self.pool.cores(), task_cores);
         Ok(Box::new(SimExecutable {
             packable: packable::packable(program, &lowered),
             name: program.name.clone(),
@@ -164,24 +157,6 @@ impl Executable for SimExecutable {
         let prepared = Prepared { lowered, packable, plan: *plan, pool, waits: *waits, files, name };
         // SAFETY: the caller's promise; the plan is the one that `scratch_bytes` tells.
         unsafe { exec::launch(&prepared, state, launch) }
-    }
-}
-
-/// Up to whole cache lines.
-fn round(bytes: u64) -> u64 {
-    bytes.next_multiple_of(64)
-}
-
-/// Bytes that one core needs to run a step.
-fn step_scratch(step: &Step) -> u64 {
-    match step {
-        Step::Chain(chain) => chain.machine.scratch_bytes(chain.bound[1] as usize) as u64,
-        Step::MatMul(product) => {
-            let [m, n, k] = product.bound.map(|extent| extent as usize);
-            let kernels = product.kernels.iter().flatten();
-            kernels.map(|kernel| kernel.scratch_bytes(m, n, k) as u64).max().unwrap_or(0)
-        }
-        Step::Block(_) => 0,
     }
 }
 

@@ -9,7 +9,7 @@ use super::code::Step;
 use super::exec::{self, Prepared, ScratchPlan, State, Tally, Waits};
 use super::lower::{self, Lowered, Purpose};
 use super::pool::CorePool;
-use super::{SimDevice, packable, round, step_scratch};
+use super::{SimDevice, packable};
 use crate::device::profile::{OperationProfile, Profile, StepKind, StepProfile};
 use crate::device::{Device, DeviceError, Executable, Launch, Packable, PackedForm, TensorArg};
 use crate::kernels::chain::Prices;
@@ -42,13 +42,7 @@ impl Device for ProfilingDevice {
         verify(program)?;
         let lowered = lower::lower(program, self.sim.isa, Purpose::Profiles)?;
         let cores = self.sim.pool.cores();
-        let scratch = lowered.kernels.iter().flat_map(|kernel| &kernel.steps).map(step_scratch).max();
-        let plan = ScratchPlan {
-            task_cores: 1,
-            cores,
-            tiles: round(lowered.kernels.iter().map(|kernel| kernel.tile_bytes).max().unwrap_or(0)),
-            per_core: round(scratch.unwrap_or(0)),
-        };
+        let plan = ScratchPlan::new(&lowered, cores, 1);
         let paces = lowered.kernels.iter().map(|_| exec::Pace::between(0, 0)).collect();
         Ok(Box::new(ProfilingExecutable {
             packable: packable::packable(program, &lowered),

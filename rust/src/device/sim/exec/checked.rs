@@ -41,10 +41,7 @@ pub(in crate::device::sim) unsafe fn launch_checked(
 ) -> Result<(), DeviceError> {
     let &Prepared { lowered, plan, pool, .. } = prepared;
     let State { entry: frame, lanes, paces, .. } = state;
-    for (core, lane) in lanes.iter_mut().enumerate() {
-        lane.tiles = launch.scratch;
-        lane.scratch = launch.scratch.wrapping_add((plan.tiles + plan.per_core * core as u64) as usize);
-    }
+    plan.lay_out(lanes, launch.scratch);
     let poller = Poller::new(launch.poll);
     let context = Context {
         lowered,

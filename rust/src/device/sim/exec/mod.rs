@@ -22,6 +22,7 @@ mod profiled;
 mod replay;
 mod report;
 mod scalar;
+mod scratch;
 mod step;
 mod wave;
 
@@ -41,6 +42,7 @@ use packed::Packed;
 use poll::Poller;
 pub(super) use profiled::{Tally, launch_profiled};
 use replay::Replay;
+pub(super) use scratch::ScratchPlan;
 use wave::Wave;
 
 /// Stands for the number of a kernel.
@@ -139,21 +141,6 @@ impl Refusal {
     }
 }
 
-/// How scratch memory is cut: tiles for each core that runs tasks, then a piece for the steps of each core.
-#[derive(Clone, Copy)]
-pub(super) struct ScratchPlan {
-    pub tiles: u64,
-    pub task_cores: usize,
-    pub per_core: u64,
-    pub cores: usize,
-}
-
-impl ScratchPlan {
-    pub fn bytes(&self) -> u64 {
-        self.tiles * self.task_cores as u64 + self.per_core * self.cores as u64
-    }
-}
-
 /// What stays the same from launch to launch.
 pub(super) struct Prepared<'a> {
     pub lowered: &'a Lowered,
@@ -176,11 +163,7 @@ pub(super) unsafe fn launch(prepared: &Prepared<'_>, state: &mut State, launch: 
     Packed::list(packed, packable, launch.tensors, launch.packed);
     if *shared_out != launch.scratch.addr() {
         *shared_out = launch.scratch.addr();
-        for (core, lane) in lanes.iter_mut().enumerate() {
-            lane.tiles = launch.scratch.wrapping_add(plan.tiles as usize * core.min(plan.task_cores - 1));
-            let steps = plan.tiles * plan.task_cores as u64 + plan.per_core * core as u64;
-            lane.scratch = launch.scratch.wrapping_add(steps as usize);
-        }
+        plan.lay_out(lanes, launch.scratch);
     }
     wave.reset();
     let again = launch.repeats && replay.is_complete();

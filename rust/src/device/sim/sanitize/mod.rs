@@ -17,10 +17,10 @@ pub(super) mod log;
 pub(super) mod shadow;
 pub(super) mod tasks;
 
+use super::SimDevice;
 use super::exec::{self, Prepared, ScratchPlan, State, Waits};
 use super::lower::{self, Lowered, Purpose};
 use super::pool::CorePool;
-use super::{SimDevice, round, step_scratch};
 use crate::device::profile::TaskOf;
 use crate::device::{Device, DeviceError, Executable, Launch};
 use crate::program::{Program, verify};
@@ -72,13 +72,7 @@ impl Device for CheckingDevice {
         verify(program)?;
         let lowered = lower::lower(program, self.sim.isa, Purpose::Checks)?;
         let cores = self.sim.pool.cores();
-        let scratch = lowered.kernels.iter().flat_map(|kernel| &kernel.steps).map(step_scratch).max();
-        let plan = ScratchPlan {
-            task_cores: 1,
-            cores,
-            tiles: round(lowered.kernels.iter().map(|kernel| kernel.tile_bytes).max().unwrap_or(0)),
-            per_core: round(scratch.unwrap_or(0)),
-        };
+        let plan = ScratchPlan::new(&lowered, cores, 1);
         let paces = lowered.kernels.iter().map(|_| exec::Pace::between(0, 0)).collect();
         Ok(Box::new(CheckingExecutable {
             state: State::new(&lowered, cores, 1, paces, None),
