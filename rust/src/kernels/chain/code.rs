@@ -47,7 +47,7 @@ pub(super) enum Access {
 macro_rules! functions {
     ($then:ident) => {
         $then! {
-            unary { NegF AbsF ExpF RecipF SqrtF RsqrtF NegI AbsI NotI }
+            unary { NegF AbsF SquareF ExpF RecipF SqrtF RsqrtF NegI AbsI NotI }
             long { LogF log_f }
             binary {
                 AddF AddFVec AddFWord; SubF SubFVec SubFWord; MulF MulFVec MulFWord; DivF DivFVec DivFWord;

@@ -9,6 +9,8 @@ pub enum UnaryFn {
     NegF,
     /// `|x|`.
     AbsF,
+    /// `x * x`.
+    SquareF,
     /// `exp(x)`, at most 2 ULP.
     ExpF,
     /// `1 / x`, correctly rounded.

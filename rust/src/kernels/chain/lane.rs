@@ -16,6 +16,7 @@ pub(super) unsafe fn unary<S: Calls>(f: UnaryFn, x: S::V) -> S::V {
         match f {
             UnaryFn::NegF => simd::neg_f::<S>(x),
             UnaryFn::AbsF => S::and(x, S::splat(0x7fff_ffff)),
+            UnaryFn::SquareF => S::mul_f(x, x),
             UnaryFn::ExpF => simd::exp_f::<S>(x),
             UnaryFn::RecipF => S::div_f(S::splat(1f32.to_bits()), x),
             UnaryFn::SqrtF => S::sqrt_f(x),

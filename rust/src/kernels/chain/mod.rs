@@ -27,6 +27,7 @@ mod lane;
 mod machine;
 mod price;
 mod program;
+mod recompute;
 #[cfg(test)]
 mod tests;
 

@@ -81,6 +81,29 @@ pub enum Inst {
     Reduce(ReduceFn, u16),
 }
 
+impl Inst {
+    /// What the instruction reads beside the accumulator.
+    pub(super) fn sources(&self) -> [Option<Src>; 2] {
+        match *self {
+            Inst::Load(src) | Inst::Binary(_, src) | Inst::BinaryRev(_, src) => [Some(src), None],
+            Inst::Select { when: a, other: b } | Inst::Pick { then: a, other: b } => [Some(a), Some(b)],
+            Inst::Store(_) | Inst::Unary(_) | Inst::Convert(_) | Inst::Reduce(..) => [None, None],
+        }
+    }
+
+    /// The same instruction with each source replaced.
+    pub(super) fn with_sources(self, f: impl Fn(Src) -> Src) -> Self {
+        match self {
+            Inst::Load(src) => Inst::Load(f(src)),
+            Inst::Binary(of, src) => Inst::Binary(of, f(src)),
+            Inst::BinaryRev(of, src) => Inst::BinaryRev(of, f(src)),
+            Inst::Select { when, other } => Inst::Select { when: f(when), other: f(other) },
+            Inst::Pick { then, other } => Inst::Pick { then: f(then), other: f(other) },
+            Inst::Store(_) | Inst::Unary(_) | Inst::Convert(_) | Inst::Reduce(..) => self,
+        }
+    }
+}
+
 /// Where a chunk comes from.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Src {
@@ -168,6 +191,20 @@ pub enum RowInst {
         /// Value where it is.
         other: RowSrc,
     },
+}
+
+impl RowInst {
+    /// The slot that gets a value.
+    pub(super) fn assigned(&self) -> Option<u16> {
+        match *self {
+            RowInst::Load { slot, .. }
+            | RowInst::Unary { slot, .. }
+            | RowInst::Binary { slot, .. }
+            | RowInst::Convert { slot, .. }
+            | RowInst::Select { slot, .. } => Some(slot),
+            RowInst::Store { .. } => None,
+        }
+    }
 }
 
 /// A 32-bit value of the row.

@@ -7,9 +7,10 @@ use crate::kernels::chain::{BinaryFn, Conversion, Dst, ReduceFn, RowInst, RowSrc
 const FLOAT_TYPES: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 const INT_TYPES: [DType; 7] = [DType::I32, DType::I8, DType::I16, DType::U8, DType::U16, DType::U32, DType::Bool];
 
-pub(super) const FLOAT_UNARY: [UnaryFn; 13] = [
+pub(super) const FLOAT_UNARY: [UnaryFn; 14] = [
     UnaryFn::NegF,
     UnaryFn::AbsF,
+    UnaryFn::SquareF,
     UnaryFn::ExpF,
     UnaryFn::RecipF,
     UnaryFn::SqrtF,

@@ -94,6 +94,7 @@ pub(super) fn unary(f: UnaryFn, a: u32) -> u32 {
     match f {
         UnaryFn::NegF => (-x).to_bits(),
         UnaryFn::AbsF => x.abs().to_bits(),
+        UnaryFn::SquareF => (x * x).to_bits(),
         UnaryFn::ExpF => generic(a, |x| {
             // SAFETY: every processor has the generic instruction set.
             unsafe { simd::exp_f::<Generic>(x) }

@@ -6,7 +6,7 @@ use super::{Builder, Member, Outside};
 use crate::device::DeviceError;
 use crate::device::sim::code::{Extent, Mem};
 use crate::dtype::DType;
-use crate::kernels::chain::{Conversion, Dst, Inst, Src};
+use crate::kernels::chain::{BinaryFn, Conversion, Dst, Inst, Src, UnaryFn};
 use crate::program::OpCode;
 
 impl Builder<'_> {
@@ -164,7 +164,13 @@ impl Builder<'_> {
                 round(node, *op, body);
             }
             NodeOp::Binary(op) => {
-                self.apply(node, binary(*op, node)?, body, acc)?;
+                match binary(*op, node)? {
+                    BinaryFn::MulF if is_square(node) => {
+                        self.load_acc(node, 0, body, acc)?;
+                        body.push(Inst::Unary(UnaryFn::SquareF));
+                    }
+                    f => self.apply(node, f, body, acc)?,
+                }
                 round(node, *op, body);
             }
             NodeOp::Compare(op) => {
@@ -195,7 +201,7 @@ impl Builder<'_> {
     fn apply(
         &mut self,
         node: &Node,
-        f: crate::kernels::chain::BinaryFn,
+        f: BinaryFn,
         body: &mut Vec<Inst>,
         acc: &mut Option<NodeId>,
     ) -> Result<(), DeviceError> {
@@ -266,7 +272,13 @@ fn read_by(node: &Node) -> &[NodeId] {
 fn needs_copy(node: &Node, value: NodeId) -> bool {
     let count = read_by(node).iter().filter(|&&input| input == value).count();
     let elsewhere = matches!(node.op, NodeOp::Select) && node.inputs[2] == value;
-    count > 1 || elsewhere
+    (count > 1 && !is_square(node)) || elsewhere
+}
+
+/// Whether a product is of a float with itself.
+fn is_square(node: &Node) -> bool {
+    let is_product = matches!(node.op, NodeOp::Binary(OpCode::Mul)) && node.dtype.is_float();
+    is_product && node.inputs.len() == 2 && node.inputs[0] == node.inputs[1]
 }
 
 fn round(node: &Node, op: OpCode, body: &mut Vec<Inst>) {
