@@ -170,7 +170,7 @@ macro_rules! define {
             /// The [`Call`] number `b` of `a` and the accumulator.
             RevCallVec,
             RevCallWord,
-            /// Asks for every `step_b`th cache line of the chunk of the next row, from number `b` on.
+            /// Asks for the chunk of the next row.
             Prefetch,
             $($unary,)*
             $($long,)*

@@ -2,7 +2,7 @@
 //!
 //! A value that a later pass reads again goes through memory: a store and a load for each vector, and a row of the
 //! first-level cache, which holds two rows of 4,096 numbers. Where one or two cheap instructions make it from operands that
-//! are still what they were, the later pass makes it again: layer norm of 4,096 columns takes 0.85 of the time.
+//! are still what they were, the later pass makes it again: layer norm of 4,096 columns takes 0.88 of the time.
 
 use super::{BinaryFn, ChainProgram, Dst, Inst, Phase, RowInst, Src, UnaryFn};
 use std::ops::Range;
@@ -111,5 +111,62 @@ fn replace(program: &mut ChainProgram, buf: u16, recipe: &[Inst]) {
                 other => vec![other.with_sources(source)],
             })
             .collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::DType;
+    use crate::kernels::chain::{MemDecl, ReduceFn, RowSrc};
+
+    /// `keep` and a sum in one pass, `between`, then a pass that reads what was kept.
+    fn two_passes(keep: Vec<Inst>, between: Phase) -> ChainProgram {
+        let first = [keep, vec![Inst::Store(Dst::RowBuf(1)), Inst::Reduce(ReduceFn::SumF, 1)]].concat();
+        let last =
+            vec![Inst::Load(Src::RowBuf(1)), Inst::Binary(BinaryFn::MulF, Src::Slot(1)), Inst::Store(Dst::Mem(1))];
+        let body = |body: Vec<Inst>| Phase { body, ..Phase::default() };
+        let others = [Inst::Load(Src::Mem(0)), Inst::Unary(UnaryFn::ExpF)];
+        let (keep_others, read_others) = (Inst::Store(Dst::RowBuf(0)), Inst::Load(Src::RowBuf(0)));
+        let phases = vec![
+            body([&others[..], &[keep_others]].concat()),
+            body(first),
+            between,
+            body([last, vec![read_others, Inst::Store(Dst::Mem(1))]].concat()),
+        ];
+        let mems = vec![MemDecl { dtype: DType::F32 }; 2];
+        ChainProgram { phases, mems, temps: 0, row_bufs: 2, slots: 2 }
+    }
+
+    fn centred() -> Vec<Inst> {
+        vec![Inst::Load(Src::Mem(0)), Inst::Binary(BinaryFn::SubF, Src::Slot(0))]
+    }
+
+    #[test]
+    fn what_two_cheap_instructions_make_is_made_again() {
+        let squared = [centred(), vec![Inst::Unary(UnaryFn::SquareF)]].concat();
+        for recipe in [centred(), squared] {
+            let made = recompute(&two_passes(recipe.clone(), Phase::default()));
+            assert_eq!(made.row_bufs, 1, "the exponential is kept");
+            assert!(made.phases[0].body.contains(&Inst::Store(Dst::RowBuf(0))));
+            assert_eq!(made.phases[3].body[..recipe.len()], recipe);
+        }
+    }
+
+    #[test]
+    fn what_is_dear_or_changes_before_it_is_read_is_kept() {
+        let still = |keep: Vec<Inst>, between: Phase| recompute(&two_passes(keep, between)).row_bufs == 2;
+        assert!(still([centred(), vec![Inst::Unary(UnaryFn::ExpF)]].concat(), Phase::default()));
+        assert!(still([centred(), vec![Inst::Unary(UnaryFn::NegF); 2]].concat(), Phase::default()));
+        assert!(still(vec![Inst::Load(Src::Temp(0))], Phase::default()), "a temporary does not outlive its chunk");
+        let store = vec![Inst::Load(Src::Const(0)), Inst::Store(Dst::Mem(0))];
+        assert!(still(centred(), Phase { body: store, ..Phase::default() }), "the operand is written");
+        let row_store = vec![RowInst::Store { mem: 0, src: RowSrc::Const(0) }];
+        assert!(still(centred(), Phase { prologue: row_store.clone(), ..Phase::default() }));
+        assert!(still(centred(), Phase { epilogue: row_store, ..Phase::default() }));
+        let assigned = vec![RowInst::Load { slot: 0, mem: 1 }];
+        assert!(still(centred(), Phase { prologue: assigned, ..Phase::default() }), "the scalar is another");
+        let reduced = vec![Inst::Load(Src::Mem(0)), Inst::Reduce(ReduceFn::MaxF, 0)];
+        assert!(still(centred(), Phase { body: reduced, ..Phase::default() }));
     }
 }
