@@ -174,6 +174,11 @@ impl Buffer {
         self.stale.load(Ordering::Relaxed)
     }
 
+    /// Whether it holds what an earlier allocation left.
+    pub fn is_stale(&self) -> bool {
+        self.stale() != 0
+    }
+
     pub(super) fn mark_written(&self) {
         self.stale.store(0, Ordering::Relaxed);
     }

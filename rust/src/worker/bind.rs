@@ -7,6 +7,7 @@ use super::error::WorkerError;
 use super::mismatch::{Expected, parameter, wrong_count};
 use super::ranges::{Range, Ranges};
 use super::scalar;
+use super::stale::Stale;
 use super::value::{HostTensor, Kept, Value};
 use crate::arena::{Arena, Buffer, BufferState, GRANULE, Owner};
 use crate::device::TensorArg;
@@ -40,6 +41,8 @@ pub(super) struct Bound {
     symbols: Vec<Option<(u64, u32)>>,
     /// Memory of the tensors, in their order.
     ranges: Ranges,
+    /// The resident ones that nobody wrote yet.
+    pub stale: Stale,
     /// What is known about each parameter since the last binding, if that was accepted.
     known: Vec<Known>,
     is_accepted: bool,
@@ -123,21 +126,23 @@ impl Bound {
             staged: Vec::with_capacity(count),
             symbols: Vec::with_capacity(program.symbols.len()),
             ranges: Ranges::with_capacity(count),
+            stale: Stale::with_capacity(count),
             known: Vec::with_capacity(count),
             ..Self::default()
         }
     }
 
-    /// Checks `args` and fills the vectors in. Resident buffers that nobody wrote yet are cleared. `versions` is the last
-    /// [`Bound::version`] that was given to a binding of the registration.
+    /// Checks `args` and fills the vectors in. `versions` is the last [`Bound::version`] that was given to a binding of the
+    /// registration.
     pub fn bind(
         &mut self,
         program: &Program,
         args: &[Value<'_>],
-        arena: &mut Arena,
+        arena: &Arena,
         owner: &Arc<Owner>,
         versions: &mut u64,
     ) -> Result<(), WorkerError> {
+        self.stale.forget();
         let alike = if self.is_accepted { self.bind_alike(args, arena, owner.id()) } else { None };
         // Until this binding is accepted.
         self.is_accepted = false;
@@ -156,7 +161,7 @@ impl Bound {
     }
 
     /// Binds arguments that are like those of the last binding. `None` where one is not, or is wrong.
-    fn bind_alike(&mut self, args: &[Value<'_>], arena: &mut Arena, owner: WorkerId) -> Option<Alike> {
+    fn bind_alike(&mut self, args: &[Value<'_>], arena: &Arena, owner: WorkerId) -> Option<Alike> {
         if args.len() != self.known.len() {
             return None;
         }
@@ -172,7 +177,7 @@ impl Bound {
                     if !is_like || buffer.state() != BufferState::Live || buffer.worker() != owner {
                         return None;
                     }
-                    arena.clear_stale(buffer);
+                    self.stale.note(tensor, bytes, buffer);
                     bound.data = arena.pointer(buffer).wrapping_add(*offset as usize);
                     (tensor, bound.data)
                 }
@@ -234,13 +239,7 @@ impl Bound {
 
     /// Replaces arguments, by parameter, with others that are like them; `false`, and nothing is replaced, where one is not
     /// like the one before, or is wrong. `versions` as for [`Bound::bind`].
-    pub fn replace(
-        &mut self,
-        changes: &[(usize, Kept)],
-        arena: &mut Arena,
-        owner: WorkerId,
-        versions: &mut u64,
-    ) -> bool {
+    pub fn replace(&mut self, changes: &[(usize, Kept)], arena: &Arena, owner: WorkerId, versions: &mut u64) -> bool {
         let mut moves = Vec::with_capacity(changes.len());
         let mut numbers = Vec::new();
         for (param, arg) in changes {
@@ -251,7 +250,7 @@ impl Bound {
                     if !is_like || !is_usable || !fits(bytes, *offset, buffer) {
                         return false;
                     }
-                    arena.clear_stale(buffer);
+                    self.stale.note(tensor, bytes, buffer);
                     moves.push((tensor as usize, arena.pointer(buffer).wrapping_add(*offset as usize)));
                 }
                 (Known::Scalar { scalar, dtype, baked }, Kept::Other(value)) => {
@@ -289,7 +288,7 @@ impl Bound {
         &mut self,
         program: &Program,
         args: &[Value<'_>],
-        arena: &mut Arena,
+        arena: &Arena,
         owner: &Arc<Owner>,
     ) -> Result<(), WorkerError> {
         self.tensors.clear();
@@ -325,7 +324,7 @@ impl Bound {
         &mut self,
         expected: &Expected<'_>,
         arg: &Value<'_>,
-        arena: &mut Arena,
+        arena: &Arena,
         owner: &Arc<Owner>,
     ) -> Result<(), WorkerError> {
         let Some((shape, dtype)) = tensor_of(arg) else { return Err(expected.no_tensor(arg)) };
@@ -355,7 +354,9 @@ impl Bound {
         let (occupied, data) = match arg {
             &Value::Resident { buffer, offset, .. } => {
                 let data = place_resident(expected, buffer, offset, bytes, arena, owner)?;
-                self.known.push(Known::Resident { tensor: self.tensors.len() as u32, dtype, bytes });
+                let tensor = self.tensors.len() as u32;
+                self.stale.note(tensor, bytes, buffer);
+                self.known.push(Known::Resident { tensor, dtype, bytes });
                 (data, data)
             }
             Value::Host(tensor) => {
@@ -449,7 +450,7 @@ fn place_resident(
     buffer: &Arc<Buffer>,
     offset: u64,
     bytes: u64,
-    arena: &mut Arena,
+    arena: &Arena,
     owner: &Arc<Owner>,
 ) -> Result<*mut u8, WorkerError> {
     let is_view = offset != 0 || bytes != buffer.bytes();
@@ -459,8 +460,6 @@ fn place_resident(
         let text = format!("a view of {bytes} bytes{at} exceeds the {backing}-byte backing of {buffer}");
         return Err(expected.value(text));
     }
-    // Also of an output: a program may leave parts of it alone.
-    arena.clear_stale(buffer);
     Ok(arena.pointer(buffer).wrapping_add(offset as usize))
 }
 

@@ -143,6 +143,7 @@ impl Open {
         // SAFETY: as above.
         unsafe { loaded.copy_in(bound, device.as_ref(), arena, tally, repeats, invocation) }?;
         times.iter_mut().for_each(|times| times.upload_ns = since(begin));
+        bound.stale.clear(&bound.tensors, arena, |tensor| repeats && loaded.executable.overwrites(tensor));
         loaded.find_packed(bound, packed, device.as_ref(), arena, invocation);
 
         loaded.seen = bound.version;
@@ -167,6 +168,7 @@ impl Open {
         }
         drop(runner_run);
         outcome?;
+        bound.stale.overwritten(arena);
 
         let begin = clock();
         // SAFETY: the caller vouches for the host tensors.

@@ -37,6 +37,7 @@ mod ranges;
 mod register;
 mod residency;
 mod scalar;
+mod stale;
 mod value;
 mod workspace;
 

@@ -16,6 +16,8 @@ pub struct Fake {
     body: Arc<Body>,
     pub scratch: u64,
     pub refuses: bool,
+    /// Whether its programs say that they overwrite their tensors.
+    pub overwrites: bool,
     /// What ended, in order: programs by name, then `device`.
     pub ended: Arc<Mutex<Vec<String>>>,
 }
@@ -24,12 +26,13 @@ struct FakeProgram {
     name: String,
     body: Arc<Body>,
     scratch: u64,
+    overwrites: bool,
     ended: Arc<Mutex<Vec<String>>>,
 }
 
 impl Fake {
     pub fn new(body: impl Fn(&mut Launch<'_>) -> Result<(), DeviceError> + Send + Sync + 'static) -> Self {
-        Self { body: Arc::new(body), scratch: 0, refuses: false, ended: Arc::default() }
+        Self { body: Arc::new(body), scratch: 0, refuses: false, overwrites: false, ended: Arc::default() }
     }
 
     /// The last tensor becomes the bytewise sum of the others.
@@ -74,8 +77,9 @@ impl Device for Fake {
         if self.refuses {
             return Err(DeviceError::Unavailable("the fake compiler is out of order".into()));
         }
-        let (name, body) = (program.name.clone(), self.body.clone());
-        Ok(Box::new(FakeProgram { name, body, scratch: self.scratch, ended: self.ended.clone() }))
+        let (name, body, ended) = (program.name.clone(), self.body.clone(), self.ended.clone());
+        let &Self { scratch, overwrites, .. } = self;
+        Ok(Box::new(FakeProgram { name, body, scratch, overwrites, ended }))
     }
 
     unsafe fn copy_in(&self, dst: *mut u8, src: *const u8, bytes: usize) -> Result<(), DeviceError> {
@@ -104,6 +108,10 @@ impl Executable for FakeProgram {
 
     fn estimated_ns(&self) -> u64 {
         3000
+    }
+
+    fn overwrites(&self, _: usize) -> bool {
+        self.overwrites
     }
 
     unsafe fn launch(&mut self, mut launch: Launch<'_>) -> Result<(), DeviceError> {

@@ -11,3 +11,4 @@ mod lives;
 mod memory;
 mod packed;
 mod prepared;
+mod stale;
