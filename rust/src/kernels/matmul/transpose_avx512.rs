@@ -36,7 +36,7 @@ pub(super) fn transposed(r: [__m512i; 16]) -> [__m512i; 16] {
 /// 8 rows of 16 lanes: pairs of columns, 8 lanes each, one after the other.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-pub(super) fn transposed_8(r: &[__m512i; 16]) -> [__m512i; 8] {
+pub(super) fn transposed_8(r: [__m512i; 8]) -> [__m512i; 8] {
     // u[4q + c]: column c of each 128-bit part, of rows 4q..4q + 4.
     let mut u = [_mm512_setzero_si512(); 8];
     for q in 0..2 {
