@@ -68,6 +68,7 @@ impl Simd for Avx512 {
     type Part = __mmask16;
 
     const LANES: usize = 16;
+    const SCALES_BY_ANY: bool = true;
 
     functions! {
         fn part(n: usize) -> __mmask16 { ((1u32 << n) - 1) as u16 }
@@ -138,6 +139,8 @@ impl Simd for Avx512 {
         // The instructions give their second operand where the two are equal or one is NaN.
         fn at_least_f(x: V, low: V) -> V { _mm512_max_ps(low, x) }
         fn at_most_f(x: V, high: V) -> V { _mm512_min_ps(high, x) }
+        // The smaller magnitude with the sign of the first operand; of a number and NaN the number.
+        fn nearer_zero_f(x: V, limit: V) -> V { _mm512_range_ps::<0b0010>(x, limit) }
         fn relu_f(x: V) -> V {
             // For each class of numbers, from the lowest four bits: quiet NaN itself, signalling NaN made quiet, zero +0,
             // one itself, -inf +0, inf itself, negative +0, positive itself.

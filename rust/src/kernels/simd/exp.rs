@@ -5,6 +5,9 @@ use super::Simd;
 const LOW: f32 = -104.0; // exp is below half the smallest subnormal
 const HIGH: f32 = 89.0; // exp is beyond the largest finite number
 
+/// More than ln(2)/32, which `|r|` is at most for every `x` whose exponential is neither 0 nor infinite.
+const LIMIT: f32 = 0.03;
+
 /// 1.5 * 2^19: adding it leaves a multiple of 1/16, with the sixteenths in the low four bits.
 const MAGIC: f32 = 786_432.0;
 
@@ -45,16 +48,20 @@ const ROOTS: [f32; 16] = {
 
 /// `exp(x)`: `x = n ln 2 + r` with `n` in sixteenths, a short polynomial in `r`, times `2^n` by a table and a scaling. Without the
 /// table the polynomial has three more terms, which take a sixth longer.
+///
+/// Far from 0, `r` is anything. Where scaling by any number gives 0, infinity and NaN, a bound on `r` is enough: one
+/// instruction instead of the two that bound `x`.
 #[inline(always)]
 pub(crate) unsafe fn exp_f<S: Simd>(x: S::V) -> S::V {
     // SAFETY: the caller vouches for the instruction set.
     unsafe {
         let c = |value: f32| S::splat(value.to_bits());
-        let x = S::at_least_f(S::at_most_f(x, c(HIGH)), c(LOW));
+        let x = if S::SCALES_BY_ANY { x } else { S::at_least_f(S::at_most_f(x, c(HIGH)), c(LOW)) };
         let sixteenths = S::fma_f(x, c(std::f32::consts::LOG2_E), c(MAGIC));
         let n = S::sub_f(sixteenths, c(MAGIC));
         let r = S::fma_f(n, c(-LN2_HIGH), x);
         let r = S::fma_f(n, c(-LN2_LOW), r);
+        let r = if S::SCALES_BY_ANY { S::nearer_zero_f(r, c(LIMIT)) } else { r };
         let root = S::pick(&ROOTS, sixteenths);
         let [c2, c3] = COEFFICIENTS;
         let p = S::fma_f(S::fma_f(c(c3), r, c(c2)), S::mul_f(r, r), r);

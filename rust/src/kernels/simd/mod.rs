@@ -51,6 +51,8 @@ pub(crate) trait Simd: Copy {
 
     /// Lanes of a vector; divides 16.
     const LANES: usize;
+    /// Whether [`Simd::scale_f`] takes any `n`: infinities, which give infinity and 0, and NaN, which gives NaN.
+    const SCALES_BY_ANY: bool = false;
 
     /// The first `n` lanes, `n <= LANES`.
     unsafe fn part(n: usize) -> Self::Part;
@@ -138,6 +140,15 @@ pub(crate) trait Simd: Copy {
     unsafe fn at_least_f(x: Self::V, low: Self::V) -> Self::V;
     /// The smaller; `x` where it is NaN or the two are equal. `high` is not NaN.
     unsafe fn at_most_f(x: Self::V, high: Self::V) -> Self::V;
+    /// `x`, or a number of its sign and the magnitude of `limit` where that is nearer to zero; `limit` where `x` is NaN.
+    #[inline(always)]
+    unsafe fn nearer_zero_f(x: Self::V, limit: Self::V) -> Self::V {
+        // SAFETY: the caller vouches for the instruction set.
+        unsafe {
+            let bounded = Self::at_least_f(Self::at_most_f(x, limit), neg_f::<Self>(limit));
+            Self::select(Self::unordered_f(x, x), limit, bounded)
+        }
+    }
     /// `x` where it is positive or NaN, +0 elsewhere.
     unsafe fn relu_f(x: Self::V) -> Self::V;
     /// `(m, e)` with `x = m * 2^e` and `m` in [0.75, 1.5), subnormal numbers included. `e` is -inf for zeros and inf for inf,
