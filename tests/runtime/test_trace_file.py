@@ -100,6 +100,16 @@ def check_rules_of_the_importers(events: list[Event]) -> None:
     assert all(event["bp"] == "e" for event in ends)
 
 
+def values_of(events: list[Event], counter: str) -> list[int]:
+    """What a counter shows, in order; of the one worker for which it is not 0 all the time."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for event in sorted((event for event in events if event["ph"] == "C"), key=lambda event: event["ts"]):
+        if event["name"].startswith(f"{counter} of worker "):
+            found[event["name"]].append(event["args"]["value"])
+    (values,) = (values for values in found.values() if any(values))
+    return values
+
+
 def tracks_of(events: list[Event]) -> dict[tuple[int, int], str]:
     return {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
 
@@ -125,6 +135,8 @@ def test_a_timeline_shows_launches_tasks_copies_and_memory(
     places = {event["name"]: tracks[event["pid"], event["tid"]] for event in slices}
     assert places["chip.run"] == "main thread"
     assert places["chip.copy.h2d"] == places["d2h.out"] == "copies"
+    assert places["chip.arena.alloc"] == places["chip.arena.reserve"] == places["chip.arena.free"] == "arena"
+    assert [e["args"]["bytes"] for e in slices if e["name"] == "chip.arena.alloc"] == [NBYTES]
     tasks = [event for event in slices if event["name"] == "half"]
     assert len(tasks) == 3 * ROWS // BLOCK
     assert {tracks[task["pid"], task["tid"]] for task in tasks} <= {f"core {core}" for core in range(cores)}
@@ -132,8 +144,31 @@ def test_a_timeline_shows_launches_tasks_copies_and_memory(
     assert {task["args"]["source"] for task in tasks} == {f"{__file__}:{line}"}
     assert {task["args"]["program"] for task in tasks} == {"halves"}
     assert [e["args"]["bytes"] for e in slices if e["name"] == "chip.copy.h2d"] == [NBYTES]
-    assert [e["args"]["value"] for e in events if e["ph"] == "C"] == [NBYTES, 0]
+    assert values_of(events, "live_bytes") == [0, NBYTES, 0], "from the begin of the recording on"
     assert len([e for e in events if e["ph"] == "s"]) == len(tasks), "an arrow leads to each task"
+
+
+def test_what_lies_on_the_device_before_a_recording_is_in_it_from_its_first_moment(
+    program: ir.CompiledProgram, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.json"
+    with ChipWorker() as worker:
+        handle = worker.register(program)
+        resident = [worker.zeros((ROWS, COLS), torch.float32) for _ in range(2)]
+        with pypto.trace(path):
+            handle(*resident)
+    events = events_of(path)
+    check_rules_of_the_importers(events)
+    assert values_of(events, "live_bytes") == [2 * NBYTES]
+    (counted,) = (e["ts"] for e in events if e["ph"] == "C" and e["args"]["value"])
+    assert counted <= min(e["ts"] for e in events if e["ph"] == "X")
+
+
+def test_the_end_of_a_worker_ends_its_live_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    with pypto.trace(path), ChipWorker() as worker:
+        worker.zeros((ROWS, COLS), torch.float32)
+    assert values_of(events_of(path), "live_bytes") == [0, NBYTES, 0]
 
 
 def test_a_timeline_counts_the_launches_that_are_queued(program: ir.CompiledProgram, tmp_path: Path) -> None:
@@ -148,9 +183,7 @@ def test_a_timeline_counts_the_launches_that_are_queued(program: ir.CompiledProg
             worker.synchronize()
     events = events_of(path)
     check_rules_of_the_importers(events)
-    (name,) = {event["name"] for event in events if event["ph"] == "C"}
-    assert name.startswith("queue_depth of worker ")
-    values = [e["args"]["value"] for e in sorted(events, key=lambda e: e.get("ts", 0)) if e["ph"] == "C"]
+    values = values_of(events, "queue_depth")
     assert len(values) == 10, "each launch comes and goes, that of the call is in no queue"
     assert all(abs(later - earlier) == 1 for earlier, later in pairwise(values))
     assert (values[0], values[-1]) == (1, 0)
@@ -191,7 +224,7 @@ def test_all_formats_tell_the_same_story(program: ir.CompiledProgram, tmp_path: 
     events = events_of(chrome)
     tracks = tracks_of(events)
     expected = {
-        (tracks[e["pid"], e["tid"]], e["name"], nanoseconds(e["ts"]), nanoseconds(e["dur"]), e["args"]["launch"])
+        (tracks[e["pid"], e["tid"]], e["name"], nanoseconds(e["ts"]), nanoseconds(e["dur"]), e["args"].get("launch"))
         for e in events
         if e["ph"] == "X"
     }
@@ -201,7 +234,7 @@ def test_all_formats_tell_the_same_story(program: ir.CompiledProgram, tmp_path: 
     assert sum("[STRACE]" in line for line in lines) == len(expected)
 
 
-def slices_of(path: Path) -> set[tuple[str, str, int, int, int]]:
+def slices_of(path: Path) -> set[tuple[str, str, int, int, int | None]]:
     """The slices of a file in Perfetto's format, read with Perfetto's own schema; its flows must be whole."""
     document = perfetto_trace_pb2.Trace()
     document.ParseFromString(path.read_bytes())
@@ -224,7 +257,8 @@ def slices_of(path: Path) -> set[tuple[str, str, int, int, int]]:
             arrived += event.terminating_flow_ids
         elif event.type == event.TYPE_SLICE_END:
             begin = stacks[event.track_uuid].pop()
-            (launch,) = (one.uint_value for one in begin.track_event.debug_annotations if one.name == "launch")
+            annotations = begin.track_event.debug_annotations
+            launch = next((one.uint_value for one in annotations if one.name == "launch"), None)
             name = begin.track_event.name
             found.add((names[event.track_uuid], name, begin.timestamp, packet.timestamp - begin.timestamp, launch))
     assert not any(stacks.values())
@@ -265,10 +299,10 @@ def test_a_trace_is_whole_after_an_error_and_closes_once(program: ir.CompiledPro
     assert len(runs) == 1, "what happens after the end is not in it"
 
 
-def test_an_empty_trace_is_a_document(tmp_path: Path) -> None:
+def test_a_trace_in_which_nothing_happens_is_a_document(tmp_path: Path) -> None:
     with pypto.trace(tmp_path / "run.json"):
         pass
-    assert events_of(tmp_path / "run.json") == []
+    assert {event["ph"] for event in events_of(tmp_path / "run.json")} <= {"C"}
 
 
 @pytest.mark.parametrize("level", [1, 2, 3, 4])

@@ -9,6 +9,9 @@ class UsageError(typer.BadParameter):
     """The command line asks for something that does not exist or does not fit. Ends the command with code 2."""
 
 
+PASSES = ("frontend", "outline", "phases")
+"""After what `inspect` shows the IR."""
+
 EXIT_FAILED = 1
 """A kernel was refused, or failed while it ran."""
 EXIT_USAGE = 2
