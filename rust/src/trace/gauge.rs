@@ -28,8 +28,8 @@ impl Gauge {
     pub fn set(&self, value: u64) {
         // Sequentially consistent, as are the enabling of a recording and its look at the gauges after that: one of the
         // two sees the other, so that no change falls between.
-        self.value.store(value, Ordering::SeqCst);
-        if is_watched() {
+        let before = self.value.swap(value, Ordering::SeqCst);
+        if before != value && is_watched() {
             record(self.at(now(), value));
         }
     }

@@ -58,7 +58,8 @@ def timeline(events: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "tracks": [{"group": groups[pid], **track} for (pid, _), track in sorted(tracks.items()) if track["slices"]],
         "launches": [(round(one["ts"] - origin, 3), one["dur"]) for one in slices if one["name"] == "chip.run"],
-        "counters": counters,
+        # Those of other workers of this process stand at 0 here.
+        "counters": {name: values for name, values in counters.items() if any(value for _, value in values)},
         "left_out": len(slices) - len(shown),
         "shown_from": round(shown[0]["ts"] - origin, 3) if shown else 0.0,
     }
