@@ -33,8 +33,8 @@ class trace:
     ```
 
     The file opens in Perfetto (ui.perfetto.dev) or `chrome://tracing`: a track for each host thread, for each core, for
-    the copies; arrows from a launch to its tasks; live bytes of each worker. Tasks have their kernel's name
-    and source line.
+    the copies, for the arena; arrows from a launch to its tasks; live bytes of each worker, from the first moment on,
+    and launches in its queue. Tasks have their kernel's name and source line.
     Times of the host are those of `CLOCK_MONOTONIC`; the simulated device runs on the same clock.
 
     Args:
