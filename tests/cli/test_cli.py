@@ -188,6 +188,32 @@ def test_a_timeline_is_written(tmp_path: Path) -> None:
     assert "ui.perfetto.dev" in pypto("trace", f"{KERNELS}:double", "-o", path).output
 
 
+@pytest.mark.parametrize(
+    ("command", "option", "endings"),
+    [
+        ("trace", "--output", ".json, .pftrace, .perfetto-trace, .strace, .txt, .log"),
+        ("profile", "--roofline", ".png, .svg"),
+    ],
+)
+def test_a_file_of_no_known_format_is_refused_before_anything_is_measured(
+    command: str, option: str, endings: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "out.xyz"
+    result = pypto(command, f"{KERNELS}:nothing", option, path)
+    assert result.exit_code == 2
+    assert f"{option} writes {endings}; the ending of" in plain(result)
+    assert not path.exists()
+
+
+def test_what_is_resident_is_in_a_timeline_from_its_first_moment(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    answer("trace", f"{KERNELS}:double", "-o", path, "--resident", "x,out")
+    events = json.loads(path.read_text())["traceEvents"]
+    counted = [event for event in events if event["ph"] == "C" and event["args"]["value"]]
+    assert [event["args"]["value"] for event in counted] == [2 * 32 * 64 * 4]
+    assert counted[0]["ts"] <= min(event["ts"] for event in events if event["ph"] == "X")
+
+
 def test_the_memory_of_a_kernel_is_shown_with_what_it_needs() -> None:
     nbytes = 32 * 64 * 4
     found = answer("memory", f"{KERNELS}:double", "--resident", "x")

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from pypto.cli import completion
 from pypto.cli.options import Json, OfAll, OneCore, OtherKernel, about_a_kernel, to_write
-from pypto.cli.usage import EXIT_FAILED, UsageError
+from pypto.cli.usage import EXIT_FAILED, UsageError, check_ending
 
 if TYPE_CHECKING:
     from pypto.cli.session import Request
@@ -94,7 +94,10 @@ def profile(
 ) -> None:
     """Show where the device time goes: time, bytes and flops of each operation, beside what this machine can do."""
     from pypto.cli.profile import View, profile_kernel
+    from pypto.runtime.profiling.roofline import ENDINGS
 
+    if roofline is not None:
+        check_ending("--roofline", roofline, ENDINGS)
     found = profile_kernel(request, launches, fresh_peaks)
     if roofline is not None:
         found.roofline(roofline)

@@ -14,7 +14,7 @@ from rich.table import Table
 from pypto.cli.graph import write_graph
 from pypto.cli.load import load
 from pypto.cli.session import Request, compile_for, host_arguments
-from pypto.cli.usage import PASSES, UsageError
+from pypto.cli.usage import PASSES, UsageError, check_ending
 from pypto.ir.nodes import Program
 from pypto.ir.passes import outline, split_phases
 from pypto.ir.passes.on_chip import Occupancy, Tile, on_chip_use
@@ -114,8 +114,7 @@ def write_task_graph(request: Request, path: Path) -> Drawn:
     Raises:
         UsageError: The file is no SVG.
     """
-    if path.suffix != ".svg":
-        raise UsageError(f"--graph writes an SVG: name the file OUT.svg, got '{path}'")
+    check_ending("--graph", path, (".svg",))
     kernel = load(request.target)
     args = list(host_arguments(kernel, request).values())
     tasks = task_graph(compile_for(kernel, args), *args)

@@ -49,7 +49,7 @@ class trace:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        kind = FORMATS.get(self.path.suffix)
+        kind = FORMATS.get(self.path.suffix.lower())
         if kind is None:
             known = ", ".join(FORMATS)
             raise failures.TRACE_FORMAT(f"no trace format belongs to the ending of '{self.path}'; use one of {known}")

@@ -35,6 +35,7 @@ impl Gauge {
     }
 
     /// A record of the value that it has had since `begin` at least, where it has one.
+    #[cfg(not(feature = "trace-off"))]
     pub(super) fn present(&self, begin: u64) -> Option<Record> {
         let value = self.value.load(Ordering::SeqCst);
         (value != UNSET).then(|| self.at(begin, value))

@@ -13,7 +13,8 @@ from pypto import failures
 if TYPE_CHECKING:
     from pypto.runtime.profiling.result import Profile, Step
 
-_ENDINGS = (".png", ".svg")
+ENDINGS = (".png", ".svg")
+"""Of the files that can be written."""
 _NAMED = 12
 """Steps in the legend: those with most time."""
 _NEAR = 0.06
@@ -29,8 +30,8 @@ def write(profile: Profile, path: str | os.PathLike[str]) -> None:
         ValueError: The name ends in neither `.png` nor `.svg`.
     """
     ending = Path(path).suffix.lower()
-    if ending not in _ENDINGS:
-        raise failures.PLOT_FORMAT(f"a roofline is written as {' or '.join(_ENDINGS)}, got {os.fspath(path)!r}")
+    if ending not in ENDINGS:
+        raise failures.PLOT_FORMAT(f"a roofline is written as {' or '.join(ENDINGS)}, got {os.fspath(path)!r}")
     if importlib.util.find_spec("matplotlib") is None:
         raise failures.MISSING_EXTRA("roofline plots need matplotlib: pip install 'pypto[plot]'")
     from matplotlib import rc_context
