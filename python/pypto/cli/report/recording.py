@@ -32,7 +32,9 @@ def record(request: Request) -> dict[str, Any]:
                 handle(*opened.arguments)
             memory = opened.worker.memory_stats()
             arguments = _arguments(opened)
+            own = f" of worker {opened.worker._ready('record', 0).id}"
         events = json.loads(path.read_text())["traceEvents"]
+        events = [event for event in events if event["ph"] != "C" or event["name"].endswith(own)]
     return {"arguments": arguments, "memory": {name: memory[name] for name in _SIZES}, **timeline(events)}
 
 
@@ -58,8 +60,7 @@ def timeline(events: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "tracks": [{"group": groups[pid], **track} for (pid, _), track in sorted(tracks.items()) if track["slices"]],
         "launches": [(round(one["ts"] - origin, 3), one["dur"]) for one in slices if one["name"] == "chip.run"],
-        # Those of other workers of this process stand at 0 here.
-        "counters": {name: values for name, values in counters.items() if any(value for _, value in values)},
+        "counters": counters,
         "left_out": len(slices) - len(shown),
         "shown_from": round(shown[0]["ts"] - origin, 3) if shown else 0.0,
     }
