@@ -15,6 +15,9 @@ import pytest
 from raising import raised_by
 
 import pypto
+from pypto.language import ops
+from pypto.language.ops import wording
+from pypto.language.ops.table import NAMESPACES
 
 PACKAGES = ["pypto", "pypto.ir", "pypto.language", "pypto.runtime", *(f"pypto.language.{name}" for name in
             ("tensor", "tile", "system", "array", "prefetch"))]  # fmt: skip
@@ -144,6 +147,23 @@ def test_errors_of_what_is_called_count_unless_they_are_caught() -> None:
     malloc = raised_by(runtime["pypto.runtime.ChipWorker.malloc"], runtime["pypto.runtime.ChipWorker"])
     assert malloc[RuntimeError] == "ChipMemory.malloc > ChipMemory._ready"
     assert FileNotFoundError not in raised_by(runtime["pypto.runtime.BenchmarkStats.from_json"])
+
+
+OPERATIONS = {
+    form.spelling: (op, getattr(importlib.import_module(NAMESPACES[namespace]), form.name))
+    for op in ops.ALL
+    if op.supported
+    for namespace, form in op.forms.items()
+}
+
+
+@pytest.mark.parametrize("spelling", OPERATIONS)
+def test_the_docstring_of_an_operation_has_shapes_and_errors_from_the_table(spelling: str) -> None:
+    op, function = OPERATIONS[spelling]
+    doc = " ".join((inspect.getdoc(function) or "").split())
+    assert op.doc in doc
+    assert wording.SHAPES[op.rule] in doc
+    assert "Raises: pypto.ir.KernelError: While a kernel is compiled: an operand does not fit." in doc
 
 
 NATIVE = ("BoundLaunch", "DeviceTensor", "MemoryReport", "MemoryScope", "RegistrationHandle")
