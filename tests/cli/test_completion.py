@@ -103,6 +103,8 @@ reply bench {KERNELS} : scale --dim ""
 reply bench {KERNELS} : scale --arg ""
 reply bench {KERNELS} : scale --arg f
 reply bench {KERNELS} : scale --arg x =
+reply bench {KERNELS} : scale --arg x = 1
+reply bench {KERNELS} : scale --arg x = 16x64 : fp3
 reply bench {KERNELS} : scale --arg x = 16x64 : fp32 --dim = ""
 reply bench {KERNELS} : scale --resident ""
 reply bench {KERNELS} : scale --resident x,
@@ -116,11 +118,13 @@ reply run {tmp_path}/none.py : x --arg ""
     assert found.splitlines() == [
         "frontend outline phases",
         "outline",
-        "M=",
-        "x= factor= out=",
-        "factor=",
-        "",
-        "M=",
+        "M=16 M=64 M=256",
+        "x=16x64:fp16 x=16x64:fp32 factor=1 factor=2 out=16x64:fp16 out=16x64:fp32",
+        "factor=1 factor=2",
+        "16x64:fp16 16x64:fp32",
+        "16x64:fp16 16x64:fp32",
+        "fp32",
+        "M=16 M=64 M=256",
         "x out",
         "x,out",
         "x out",

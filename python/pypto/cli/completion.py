@@ -19,6 +19,11 @@ _BREAKS = (":", "=")
 """What bash takes for words of their own, and the user for a part of one."""
 _CUT = [""]
 """The begin of the word that is completed, where bash has cut it off and replaces only what is behind it."""
+_EXTENTS = (16, 64, 256)
+_SCALARS = ("1", "2")
+_TENSORS = ("16x64:fp16", "16x64:fp32")
+"""Of one word shells complete all, and set a space behind it; of several they complete `NAME=`, behind which the user
+goes on."""
 _KINDS = {ast.FunctionDef: "jit", ast.ClassDef: "program"}
 
 
@@ -67,13 +72,15 @@ def complete_resident(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def complete_argument(context: typer.Context, incomplete: str) -> list[str]:
-    """`NAME=` of each parameter of the kernel."""
-    return _beginning(incomplete, (f"{name}=" for name in _told(context).parameters))
+    """`NAME=` of each parameter of the kernel, with values that show the form."""
+    told = _told(context)
+    values = {name: _TENSORS if name in told.tensors else _SCALARS for name in told.parameters}
+    return _beginning(incomplete, (f"{name}={value}" for name in values for value in values[name]))
 
 
 def complete_dimension(context: typer.Context, incomplete: str) -> list[str]:
-    """`NAME=` of each dynamic dimension of the kernel."""
-    return _beginning(incomplete, (f"{name}=" for name in _told(context).dims))
+    """`NAME=` of each dynamic dimension of the kernel, with some extents."""
+    return _beginning(incomplete, (f"{name}={value}" for name in _told(context).dims for value in _EXTENTS))
 
 
 def _beginning(incomplete: str, words: Iterable[str]) -> list[str]:
