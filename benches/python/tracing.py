@@ -52,7 +52,9 @@ def thousand(name: str, tensors: list[torch.Tensor]) -> Result:
         calls = 20
         off, on = turns(timer, calls, SAMPLES)
     more = statistics.median(b / a for a, b in zip(off, on, strict=True)) - 1
-    note = f"{spans:,} spans; {statistics.median(off) / calls * 1e6:,.0f} us a launch without"
+    each = statistics.median(b - a for a, b in zip(off, on, strict=True)) / calls / spans * 1e9
+    without = statistics.median(off) / calls * 1e6
+    note = f"{spans:,} spans of {each:,.1f} ns, one reading of the clock included; {without:,.0f} us a launch without"
     return Result(name, 100 * more, 5.0, "%", note=note)
 
 

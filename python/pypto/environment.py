@@ -44,8 +44,13 @@ def choice(name: str, names: Iterable[str]) -> str | None:
     return found[text.lower()]
 
 
-def number(name: str, largest: int) -> int | None:
+def number(name: str, largest: int, option: str = "") -> int | None:
     """A variable that is a number from 0 to `largest`; None where it is not set or empty.
+
+    Args:
+        name: The variable.
+        largest: The largest number.
+        option: What the user wrote, for the message, where an option has set the variable.
 
     Raises:
         ValueError: It is something else.
@@ -54,5 +59,6 @@ def number(name: str, largest: int) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit()) or int(text) > largest:
-        raise failures.BAD_SWITCH(f"{name}={text!r} is no number from 0 to {largest}; use one, or unset it")
+        cure = "use one" if option else "use one, or unset it"
+        raise failures.BAD_SWITCH(f"{option or name}={text!r} is no number from 0 to {largest}; {cure}")
     return int(text)

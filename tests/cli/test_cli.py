@@ -121,9 +121,42 @@ def test_a_benchmark_is_kept_and_compared(tmp_path: Path) -> None:
 def test_two_kernels_are_measured_and_the_first_is_compared_with_the_second() -> None:
     words = ["--dim", "M=1024", "--arg", "factor=2.0", "--rounds", 10]
     found = answer("bench", f"{KERNELS}:scale", f"{KERNELS}:scale", *words)
-    assert found["against"] == "scale"
+    assert (found["kernel"], found["against"]) == ("scale (first)", "scale (second)")
     first, second = (BenchmarkStats.from_dict(found[key]) for key in ("stats", "other"))
     assert found["comparison"]["host"]["value"] == pytest.approx(first.host.median / second.host.median)
+
+
+def test_kernels_of_one_name_are_told_apart_by_their_files(tmp_path: Path) -> None:
+    copy = tmp_path / "copied.py"
+    copy.write_text(KERNELS.read_text())
+    words = ("bench", f"{KERNELS}:double", f"{copy}:double", "--rounds", 3)
+    found = answer(*words)
+    assert (found["kernel"], found["against"]) == (f"{KERNELS}:double", f"{copy}:double")
+    shown = pypto(*words).output.replace("\n", "")
+    assert f"{KERNELS}:double against {copy}:double:" in shown
+
+
+def test_what_is_said_of_arguments_goes_to_those_of_two_kernels_that_have_them() -> None:
+    words = ("bench", f"{KERNELS}:scale", f"{KERNELS}:double", "--rounds", 3, "--dim", "M=32", "--arg", "factor=2")
+    found = answer(*words, "--resident", "x")
+    assert (found["kernel"], found["against"]) == ("scale", "double")
+    assert answer("bench", f"{KERNELS}:double", f"{KERNELS}:scale", *words[3:])["against"] == "scale"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--dim", "K=3"), "scale has no dynamic dimension K; it has M"),
+        (("--arg", "q=3"), "scale has no parameter 'q'; it has x, factor, out"),
+        (("--resident", "w"), "--resident w: scale has no such tensor; it has x, out"),
+        (("--resident", "factor"), "--resident factor: scale has no such tensor; it has x, out"),
+    ],
+)
+def test_what_neither_of_two_kernels_has_is_refused(words: tuple[str, ...], message: str) -> None:
+    given = ("--dim", "M=32", "--arg", "factor=2")
+    result = pypto("bench", f"{KERNELS}:scale", f"{KERNELS}:double", *given, *words)
+    assert result.exit_code == 2
+    assert message in plain(result)
 
 
 def test_fail_above_looks_at_the_ratio_and_its_interval(tmp_path: Path) -> None:
@@ -153,6 +186,32 @@ def test_a_timeline_is_written(tmp_path: Path) -> None:
     events = json.loads(path.read_text())["traceEvents"]
     assert len([event for event in events if event["name"] == "chip.run"]) == 2
     assert "ui.perfetto.dev" in pypto("trace", f"{KERNELS}:double", "-o", path).output
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "endings"),
+    [
+        ("trace", "--output", ".json, .pftrace, .perfetto-trace, .strace, .txt, .log"),
+        ("profile", "--roofline", ".png, .svg"),
+    ],
+)
+def test_a_file_of_no_known_format_is_refused_before_anything_is_measured(
+    command: str, option: str, endings: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "out.xyz"
+    result = pypto(command, f"{KERNELS}:nothing", option, path)
+    assert result.exit_code == 2
+    assert f"{option} writes {endings}; the ending of" in plain(result)
+    assert not path.exists()
+
+
+def test_what_is_resident_is_in_a_timeline_from_its_first_moment(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    answer("trace", f"{KERNELS}:double", "-o", path, "--resident", "x,out")
+    events = json.loads(path.read_text())["traceEvents"]
+    counted = [event for event in events if event["ph"] == "C" and event["args"]["value"]]
+    assert [event["args"]["value"] for event in counted] == [2 * 32 * 64 * 4]
+    assert counted[0]["ts"] <= min(event["ts"] for event in events if event["ph"] == "X")
 
 
 def test_the_memory_of_a_kernel_is_shown_with_what_it_needs() -> None:

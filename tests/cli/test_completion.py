@@ -92,6 +92,49 @@ reply run {KERNELS} : add --re
     ]
 
 
+def test_bash_completes_names_of_arguments_dimensions_tensors_and_passes(tmp_path: Path) -> None:
+    found = in_bash(
+        f"""
+source <(pypto --show-completion bash 2> /dev/null || pypto --show-completion)
+reply() {{ COMP_WORDS=(pypto "$@"); COMP_CWORD=$#; COMPREPLY=(); _pypto_completion pypto; echo "${{COMPREPLY[*]}}"; }}
+reply inspect {KERNELS} : scale --pass ""
+reply inspect {KERNELS} : scale --pass = o
+reply bench {KERNELS} : scale --dim ""
+reply bench {KERNELS} : scale --arg ""
+reply bench {KERNELS} : scale --arg f
+reply bench {KERNELS} : scale --arg x =
+reply bench {KERNELS} : scale --arg x = 1
+reply bench {KERNELS} : scale --arg x = 16x64 : fp3
+reply bench {KERNELS} : scale --arg x = 16x64 : fp32 --dim = ""
+reply bench {KERNELS} : scale --resident ""
+reply bench {KERNELS} : scale --resident x,
+reply run {KERNELS} : Negate --resident ""
+reply run {KERNELS} : double --dim ""
+reply bench {KERNELS} : double {KERNELS} : add --resident ""
+reply run {KERNELS} --arg ""
+reply run {tmp_path}/none.py : x --arg ""
+"""
+    )
+    assert found.splitlines() == [
+        "frontend outline phases",
+        "outline",
+        "M=16 M=64 M=256",
+        "x=16x64:fp16 x=16x64:fp32 factor=1 factor=2 out=16x64:fp16 out=16x64:fp32",
+        "factor=1 factor=2",
+        "16x64:fp16 16x64:fp32",
+        "16x64:fp16 16x64:fp32",
+        "fp32",
+        "M=16 M=64 M=256",
+        "x out",
+        "x,out",
+        "x out",
+        "",
+        "x out a b",
+        "",
+        "",
+    ]
+
+
 @pytest.mark.parametrize(("shell", "word"), [("zsh", r"kernels.py\\:scale"), ("fish", "kernels.py:scale")])
 def test_other_shells_complete_the_whole_word(shell: str, word: str) -> None:
     environment = {

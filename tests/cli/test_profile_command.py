@@ -36,8 +36,20 @@ def test_a_plot_is_written_where_it_is_asked_for(tmp_path: Path) -> None:
     assert "<svg" in path.read_text()
 
 
-def test_a_program_class_can_be_profiled_and_residency_is_no_option() -> None:
+def test_a_program_class_can_be_profiled() -> None:
     assert answer("profile", f"{KERNELS}:Negate", "--launches", 1)["program"] == "Negate"
-    refused = pypto("profile", f"{KERNELS}:double", "--resident", "x")
+
+
+@pytest.mark.parametrize("command", ["profile", "inspect"])
+def test_a_command_line_of_bench_fits_commands_that_keep_everything_on_the_device(command: str) -> None:
+    assert pypto(command, f"{KERNELS}:double", "--resident", "x,out").exit_code == 0
+    refused = pypto(command, f"{KERNELS}:double", "--resident", "w")
     assert refused.exit_code == 2
-    assert "No such option: --resident" in plain(refused)
+    assert "--resident w: double has no such tensor; it has x, out" in plain(refused)
+
+
+def test_with_several_cores_a_profile_says_that_its_tasks_run_one_after_the_other() -> None:
+    words = ("profile", f"{KERNELS}:scale", "--dim", "M=48", "--arg", "factor=2", "--launches", 3)
+    text = "Tasks ran one after the other here, the steps of each on 2 cores"
+    assert text in plain(pypto(*words, "--cores", 2))
+    assert "one after the other" not in plain(pypto(*words))

@@ -101,6 +101,18 @@ def test_the_numbers_are_those_of_the_data(page: Any, path: Path) -> None:
         ]
 
 
+def test_what_lives_on_the_device_is_drawn_or_said_to_be_nothing(browser: Any, path: Path, tmp_path: Path) -> None:
+    page = browser.new_page()
+    nothing = "No argument is resident: nothing lives on the device between launches."
+    page.goto(path.as_uri())
+    assert page.get_by_role("heading", name="Live bytes from opening the device").count() >= 1
+    assert page.get_by_text(nothing).count() == 0
+    page.goto(made(tmp_path / "none.html", f"{KERNELS}:double", "--rounds", 3).as_uri())
+    assert page.get_by_role("heading", name="Live bytes from opening the device").count() == 0
+    assert page.get_by_text(nothing).count() == 1
+    page.close()
+
+
 def step_rows(profile: dict[str, Any]) -> list[list[str]]:
     """The first columns of a profile's table, as the command line writes the numbers."""
     rows = []

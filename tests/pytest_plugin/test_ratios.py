@@ -157,3 +157,14 @@ def test_both_are_called_in_turn() -> None:
     changes = "".join(name[0] for name, before in zip(calls, ["", *calls], strict=False) if name != before)
     # Settling the numbers of calls goes kernel, peer; then the rounds kp pk kp pk, equal neighbours being one.
     assert changes == "kpkpkpk"
+
+
+@pytest.mark.parametrize(("words", "what"), [("3, print", "the kernel is 3:"), ("print, None", "the peer is None:")])
+def test_what_cannot_be_called_is_refused_with_what_can(
+    run: Callable[..., pytest.RunResult], words: str, what: str
+) -> None:
+    result = run(f"def test_it(pypto_benchmark):\n    pypto_benchmark({words})\n")
+    result.assert_outcomes(failed=1)
+    text = result.stdout.str()
+    assert f"TypeError: pypto_benchmark() measures callables without arguments; {what}" in text
+    assert "pass a function, as in lambda: handle(x, out)" in text

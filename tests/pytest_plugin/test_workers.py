@@ -153,7 +153,7 @@ def test_options_switch_every_worker_to_a_test_mode(run: Callable[..., pytest.Ru
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--pypto-schedule-seed", "many"), "PYPTO_SCHEDULE_SEED='many' is no number from 0"),
+        (("--pypto-schedule-seed", "many"), "--pypto-schedule-seed='many' is no number from 0"),
         (("--pypto-sanitize", "races"), "'races'"),
     ],
 )

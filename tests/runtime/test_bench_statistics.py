@@ -14,7 +14,6 @@ from pypto import ir
 from pypto.runtime import Advice, BenchmarkStats, ChipWorker, TraceInvocation, TraceSpan, benchmark
 from pypto.runtime.bench import Summary, Transfer
 from pypto.runtime.bench.comparison import ratio_of_medians
-from pypto.runtime.progress import Progress
 
 NBYTES = 128 * 128 * 4
 
@@ -254,32 +253,3 @@ def test_no_number_of_the_table_is_cut_off_in_a_narrow_terminal() -> None:
     assert "…" not in text
     for expected in ("95 % of median", "98,765,432.1..98,765,432.1", "1,234,567.8..1,234,567.8", "outliers"):
         assert expected in text
-
-
-class Terminal(io.StringIO):
-    """A stream that says that it is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.mark.parametrize(("stream", "shown"), [(Terminal, True), (io.StringIO, False)])
-def test_a_bar_appears_on_a_terminal_only(
-    stream: type[io.StringIO], shown: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.stderr", stream())
-    monkeypatch.setattr("pypto.runtime.progress._PATIENCE", 0.0)
-    monkeypatch.setenv("TERM", "xterm")
-    with Progress("copying", 10) as progress:
-        progress.advance(3)
-        assert (progress._bar is not None) == shown
-        import sys
-
-        assert ("copying" in sys.stderr.getvalue()) == shown
-
-
-def test_quick_work_shows_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stderr", Terminal())
-    with Progress("copying", 10) as progress:
-        progress.advance(10)
-        assert progress._bar is None

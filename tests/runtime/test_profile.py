@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -168,6 +169,17 @@ def test_a_roofline_is_drawn_with_each_step_and_each_roof(profiled: Profile, tmp
     assert f"2: line {product.line}, matmul, {product.us:,.1f} us ({product.share:.0%})" in text
     assert f"FP32 {profiled.peaks.fp32 / 1e9:,.0f} GFLOP/s" in text
     assert f"memory {profiled.peaks.memory / 1e9:,.1f} GB/s" in text
+
+
+def test_numbers_at_one_place_of_a_roofline_stand_beside_each_other(profiled: Profile, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    chain, product = profiled.steps
+    path = tmp_path / "roof.svg"
+    replace(profiled, steps=(product, chain, product)).roofline(path)
+    text = path.read_text()
+    assert ">1, 3</text>" in text
+    assert ">2</text>" in text
+    assert ">3</text>" not in text
 
 
 def test_what_a_roofline_needs_is_said(profiled: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -227,6 +227,48 @@ chip.run
         });
     }
 
+    fn values_of(drained: &Drained) -> Vec<u64> {
+        let mut counters = drained.counters.clone();
+        counters.sort_by_key(|counter| counter.begin_ns);
+        counters.iter().map(|counter| counter.arg).collect()
+    }
+
+    #[test]
+    fn a_recording_has_the_values_of_gauges_from_its_begin() {
+        let _alone = alone();
+        let (gauge, unset) = (trace::Gauge::new(names::LIVE_BYTES, 1), trace::Gauge::new(names::QUEUE_DEPTH, 1));
+        gauge.set(4096);
+        let recording = trace::enable();
+        drop(trace::span(names::TASK, 0, 1));
+        gauge.set(64);
+        let drained = recording.drain();
+        assert_eq!(values_of(&drained), [4096, 64]);
+        assert!(drained.counters.iter().any(|counter| counter.begin_ns <= drained.spans[0].begin_ns));
+        assert!(recording.drain().counters.is_empty(), "once is enough");
+        drop((gauge, unset));
+        assert!(trace::enable().drain().counters.is_empty(), "what was dropped shows nothing");
+    }
+
+    #[test]
+    fn no_change_of_a_gauge_falls_between_the_begin_of_a_recording_and_what_it_records() {
+        const LAST: u64 = 20_000;
+        let _alone = alone();
+        let gauge = trace::Gauge::new(names::LIVE_BYTES, 1);
+        gauge.set(0);
+        std::thread::scope(|scope| {
+            let setter = scope.spawn(|| (1..=LAST).for_each(|value| gauge.set(value)));
+            while !setter.is_finished() {
+                let recording = trace::enable();
+                let values: Vec<u64> = recording.drain().counters.iter().map(|counter| counter.arg).collect();
+                let (first, later) = values.split_first().expect("the value at the begin");
+                // The value at the begin may be in a record of its own, too, where both saw each other.
+                let gap = later.first().is_some_and(|second| *second > first + 1);
+                assert!(!gap, "{values:?}");
+            }
+            setter.join().unwrap();
+        });
+    }
+
     #[test]
     fn a_forked_child_begins_with_nothing_and_records_its_own() {
         let _alone = alone();

@@ -53,7 +53,10 @@ class RegistrationHandle:
         Args:
             *args: As for a call. Where the outputs are left out, each launch makes and returns them.
 
-        Errors are those of a call; see `ChipWorker.run`.
+        Raises:
+            TypeError: There are too many or too few, or one is of the wrong kind, dtype or shape.
+            ValueError: A device tensor was freed, or belongs to another worker.
+            RuntimeError: The handle was unregistered, or its worker closed.
         """
 
     def submit(self, *args: Any, config: Any = None) -> LaunchFuture:
@@ -95,7 +98,10 @@ class RegistrationHandle:
         """Whether launching is over: it was unregistered, or its worker was closed."""
 
     def unregister(self) -> None:
-        """Makes this handle unusable. Other handles of the program stay usable; its memory is freed at close."""
+        """Makes this handle unusable. Other handles of the program stay usable; its memory is freed at close.
+
+        A second call does nothing, and none after the worker was closed; so nothing is raised.
+        """
 
     def __enter__(self) -> RegistrationHandle: ...
     def __exit__(self, *_exc: object) -> None: ...
@@ -149,7 +155,12 @@ class BoundLaunch:
         """Number of parameters."""
 
     def __getitem__(self, key: int | str, /) -> Any:
-        """The argument at a position, or of a name."""
+        """The argument at a position, or of a name.
+
+        Raises:
+            IndexError: There is no such position.
+            KeyError: There is no such name.
+        """
 
     def __setitem__(self, key: int | str, arg: Any, /) -> None:
         """Replaces one argument as `update` does, by position or name."""

@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 
 from pypto.cli import completion
-from pypto.cli.options import Json, OneCore, OtherKernel, about_a_kernel, in_a_directory
-from pypto.cli.usage import EXIT_FAILED, UsageError
+from pypto.cli.options import Json, OfAll, OneCore, OtherKernel, about_a_kernel, to_write
+from pypto.cli.usage import EXIT_FAILED, UsageError, check_ending
 
 if TYPE_CHECKING:
     from pypto.cli.session import Request
@@ -47,17 +47,10 @@ def bench(
     baseline: Annotated[
         Path | None, typer.Option(help="Results of an earlier run to compare with.", exists=True, dir_okay=False)
     ] = None,
-    save: Annotated[
-        Path | None, typer.Option(help="Keep the results in this file.", dir_okay=False, callback=in_a_directory)
-    ] = None,
+    save: Annotated[Path | None, to_write("Keep the results in this file.")] = None,
     report: Annotated[
         Path | None,
-        typer.Option(
-            metavar="OUT.html",
-            help="Write a page for a browser: split, timeline, tree, roofline, memory.",
-            dir_okay=False,
-            callback=in_a_directory,
-        ),
+        to_write("Write a page for a browser: split, timeline, tree, roofline, memory.", metavar="OUT.html"),
     ] = None,
     fail_above: Annotated[
         float | None, typer.Option(metavar="RATIO", help="End with code 3 where the host wall is slower by more.")
@@ -68,45 +61,43 @@ def bench(
     from dataclasses import replace
 
     from pypto.cli.bench import Plan, bench_all
+    from pypto.cli.session import fitting
 
     if other is not None and baseline is not None:
         raise UsageError("a second kernel and --baseline: say one of both to compare with")
     if fail_above is not None and other is None and baseline is None:
         raise UsageError("--fail-above needs something to compare with: a second kernel, or --baseline FILE")
-    second = replace(request, target=other) if other is not None else None
-    outcome = bench_all(request, second, Plan(rounds, warmup, stable), baseline)
+    requests = [request] if other is None else fitting([request, replace(request, target=other)])
+    outcome = bench_all(requests, Plan(rounds, warmup, stable), baseline)
     if save is not None:
         save.write_text(outcome.stats.to_json(indent=1))
     if report is not None:
         from pypto.cli.report import write_report
 
-        write_report(report, outcome, [request] if second is None else [request, second])
+        write_report(report, outcome, requests)
     show(outcome, as_json)
     raise typer.Exit(outcome.exit_code(fail_above))
 
 
 @app.command(epilog="Example: pypto profile kernels.py:scale --dim M=64 --arg factor=2 --roofline roof.svg")
-@about_a_kernel("resident", cores=OneCore)
+@about_a_kernel(resident=OfAll, cores=OneCore)
 def profile(
     request: Request,
     *,
     launches: Annotated[int, typer.Option(help="Measured launches.", min=1)] = 20,
     source: Annotated[bool, typer.Option("--source", help="Show the source with the costs of each line.")] = False,
     roofline: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="OUT.png|OUT.svg",
-            help="Write a plot; needs the extra `plot`.",
-            dir_okay=False,
-            callback=in_a_directory,
-        ),
+        Path | None, to_write("Write a plot; needs the extra `plot`.", metavar="OUT.png|OUT.svg")
     ] = None,
     fresh_peaks: Annotated[bool, typer.Option("--fresh-peaks", help="Measure again what this machine can do.")] = False,
     as_json: Json = False,
 ) -> None:
     """Show where the device time goes: time, bytes and flops of each operation, beside what this machine can do."""
     from pypto.cli.profile import View, profile_kernel
+    from pypto.runtime.profiling.roofline import ENDINGS
 
+    if roofline is not None:
+        check_ending("--roofline", roofline, ENDINGS)
     found = profile_kernel(request, launches, fresh_peaks)
     if roofline is not None:
         found.roofline(roofline)
@@ -122,16 +113,7 @@ def profile(
 def trace(
     request: Request,
     *,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            help="The file: .json, .pftrace, or .strace for text.",
-            dir_okay=False,
-            callback=in_a_directory,
-        ),
-    ],
+    output: Annotated[Path, to_write("The file: .json, .pftrace, or .strace for text.", "--output", "-o")],
     rounds: Annotated[int, typer.Option(help="Launches in the timeline.", min=1)] = 3,
     as_json: Json = False,
 ) -> None:
@@ -148,12 +130,7 @@ def memory(
     *,
     rounds: Annotated[int, typer.Option(help="Launches before the look.", min=1)] = 1,
     snapshot: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write the past of the memory: .pickle for memory_viz, else JSON for Perfetto.",
-            dir_okay=False,
-            callback=in_a_directory,
-        ),
+        Path | None, to_write("Write the past of the memory: .pickle for memory_viz, else JSON for Perfetto.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -164,22 +141,19 @@ def memory(
 
 
 @app.command(epilog="Example: pypto inspect kernels.py:scale --dim M=64 --arg factor=2 --pass outline")
-@about_a_kernel("resident", "cores")
+@about_a_kernel("cores", resident=OfAll)
 def inspect(
     request: Request,
     *,
-    stage: Annotated[str | None, typer.Option("--pass", metavar="NAME", help="Only after this pass.")] = None,
+    stage: Annotated[
+        str | None,
+        typer.Option("--pass", metavar="NAME", help="Only after this pass.", autocompletion=completion.complete_pass),
+    ] = None,
     memory_map: Annotated[
         bool, typer.Option("--memory", help="What lies in the on-chip buffers at once, instead of the IR.")
     ] = False,
     graph: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="OUT.svg",
-            help="Launch once and draw the tasks, instead of printing the IR.",
-            dir_okay=False,
-            callback=in_a_directory,
-        ),
+        Path | None, to_write("Launch once and draw the tasks, instead of printing the IR.", metavar="OUT.svg")
     ] = None,
     as_json: Json = False,
 ) -> None:

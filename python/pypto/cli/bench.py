@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
 
+from pypto.cli.load import Kernel
 from pypto.cli.session import Request, Session, session
 from pypto.cli.usage import EXIT_SLOWER, UsageError
 from pypto.runtime import BenchmarkStats, benchmark
@@ -32,7 +33,7 @@ class Outcome:
     """What was measured, and against what.
 
     Attributes:
-        kernel: The first kernel.
+        kernel: The first kernel; with its file where the other one has the same name.
         stats: Its results.
         against: What it is compared with: the other kernel, or the file of a baseline.
         other: The other kernel's results, or the baseline.
@@ -72,22 +73,29 @@ class Outcome:
             yield str(self.comparison)
 
 
-def bench_all(first: Request, second: Request | None, plan: Plan, baseline: Path | None) -> Outcome:
+def bench_all(requests: list[Request], plan: Plan, baseline: Path | None) -> Outcome:
     """Measures one kernel, or two, or one against a file."""
     # Read before anything is measured: a file that is no baseline is known at once, not after minutes.
     old = _read(baseline) if baseline is not None else None
-    if second is not None:
-        with session(first) as one, session(second, one.worker) as rival:
+    first, *second = requests
+    if second:
+        with session(first) as one, session(second[0], one.worker) as rival:
             stats, other = alternately(one, rival, plan)
-            kernel, against = one.kernel.name, rival.kernel.name
+            kernel, against = labels(one.kernel, rival.kernel)
         return Outcome(kernel, stats, against, other, stats.compare(other))
     with session(first) as one:
         kernel, stats = one.kernel.name, measure(one, plan)
-    if old is not None:
-        against, other = str(baseline), old
-    else:
+    if old is None:
         return Outcome(kernel, stats)
-    return Outcome(kernel, stats, against, other, stats.compare(other))
+    return Outcome(kernel, stats, str(baseline), old, stats.compare(old))
+
+
+def labels(one: Kernel, other: Kernel) -> tuple[str, str]:
+    """Names that tell two kernels apart: with their files where the names do not, then by their places."""
+    if one.name != other.name:
+        return one.name, other.name
+    first, second = (f"{kernel.module.__file__}:{kernel.name}" for kernel in (one, other))
+    return (first, second) if first != second else (f"{one.name} (first)", f"{other.name} (second)")
 
 
 def _read(baseline: Path) -> BenchmarkStats:

@@ -11,11 +11,10 @@ from rich.rule import Rule
 from rich.syntax import Syntax
 from rich.table import Table
 
-from pypto.cli import arguments
 from pypto.cli.graph import write_graph
-from pypto.cli.load import Kernel, load
-from pypto.cli.session import Request, compile_for
-from pypto.cli.usage import UsageError
+from pypto.cli.load import load
+from pypto.cli.session import Request, compile_for, host_arguments
+from pypto.cli.usage import PASSES, UsageError, check_ending
 from pypto.ir.nodes import Program
 from pypto.ir.passes import outline, split_phases
 from pypto.ir.passes.on_chip import Occupancy, Tile, on_chip_use
@@ -80,14 +79,11 @@ def inspect_kernel(request: Request, stage: str | None, only_memory: bool) -> Vi
         UsageError: There is no such pass.
     """
     kernel = load(request.target)
-    function = kernel.function
-    program: Program = function.lower(*_args(kernel, request)) if isinstance(function, JITFunction) else function
+    function, args = kernel.function, host_arguments(kernel, request).values()
+    program: Program = function.lower(*args) if isinstance(function, JITFunction) else function
     outlined = outline(program)
-    stages = {
-        "frontend": program.as_python(),
-        "outline": outlined.as_python(),
-        "phases": split_phases(outlined).as_python(),
-    }
+    texts = (program.as_python(), outlined.as_python(), split_phases(outlined).as_python())
+    stages = dict(zip(PASSES, texts, strict=True))
     if stage is not None:
         if stage not in stages:
             raise UsageError(f"there is no pass {stage!r}; there are {', '.join(stages)}")
@@ -118,18 +114,12 @@ def write_task_graph(request: Request, path: Path) -> Drawn:
     Raises:
         UsageError: The file is no SVG.
     """
-    if path.suffix != ".svg":
-        raise UsageError(f"--graph writes an SVG: name the file OUT.svg, got '{path}'")
+    check_ending("--graph", path, (".svg",))
     kernel = load(request.target)
-    args = _args(kernel, request)
+    args = list(host_arguments(kernel, request).values())
     tasks = task_graph(compile_for(kernel, args), *args)
     write_graph(kernel.name, tasks, path)
     return Drawn(kernel.name, path, tasks)
-
-
-def _args(kernel: Kernel, request: Request) -> list[Any]:
-    dims, given = arguments.pairs(request.dims, "--dim"), arguments.pairs(request.given, "--arg")
-    return list(arguments.build(kernel, dims, given, request.seed).values())
 
 
 def _short(tile: Tile) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pypto.cli.completion import complete_target
+from pypto.cli.completion import complete_argument, complete_dimension, complete_resident, complete_target
 from pypto.cli.usage import UsageError
 
 _PANEL = "Arguments of the kernel"
@@ -29,7 +29,13 @@ OtherKernel = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 _Dims = Annotated[
     list[str] | None,
-    typer.Option("--dim", metavar="M=16", help="Extent of a dynamic dimension.", rich_help_panel=_PANEL),
+    typer.Option(
+        "--dim",
+        metavar="M=16",
+        help="Extent of a dynamic dimension.",
+        rich_help_panel=_PANEL,
+        autocompletion=complete_dimension,
+    ),
 ]
 _Given = Annotated[
     list[str] | None,
@@ -38,11 +44,19 @@ _Given = Annotated[
         metavar="x=16x1024:fp16",
         help="Shape and dtype of a tensor, or the value of a scalar.",
         rich_help_panel=_PANEL,
+        autocompletion=complete_argument,
     ),
 ]
-_Resident = Annotated[
-    str, typer.Option("--resident", metavar="x,w", help="Tensors to keep on the device.", rich_help_panel=_PANEL)
-]
+
+
+def _resident(text: str) -> Any:
+    return typer.Option(
+        "--resident", metavar="x,w", help=text, rich_help_panel=_PANEL, autocompletion=complete_resident
+    )
+
+
+_Resident = Annotated[str, _resident("Tensors to keep on the device.")]
+OfAll = Annotated[str, _resident("Tensors to keep on the device; this command keeps all there.")]
 _Seed = Annotated[
     int, typer.Option("--seed", help="Seed of the random arguments.", rich_help_panel=_PANEL, min=0, max=2**32 - 1)
 ]
@@ -70,7 +84,18 @@ _KERNEL: dict[str, tuple[Any, Any]] = {
 """The fields of `Request` as options, with their defaults."""
 
 
-def in_a_directory(path: Path | None) -> Path | None:
+def to_write(text: str, *names: str, metavar: str | None = None) -> Any:
+    """An option for a file to be written.
+
+    Args:
+        text: What is written there.
+        names: What the option is called; as its parameter if not given.
+        metavar: What stands for the file in the help.
+    """
+    return typer.Option(*names, help=text, metavar=metavar, dir_okay=False, callback=_in_a_directory)
+
+
+def _in_a_directory(path: Path | None) -> Path | None:
     """Checks a file to be written before anything is measured: minutes later the results would be lost.
 
     Raises:

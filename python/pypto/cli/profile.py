@@ -8,9 +8,8 @@ from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
 
-from pypto.cli import arguments
 from pypto.cli.load import load
-from pypto.cli.session import Request, compile_for
+from pypto.cli.session import Request, compile_for, host_arguments
 from pypto.runtime.profiling import Profile, profile
 
 
@@ -33,9 +32,8 @@ class View:
 
 
 def profile_kernel(request: Request, launches: int, fresh_peaks: bool = False) -> Profile:
-    """Profiles a kernel with the arguments that the command line gives."""
+    """Profiles a kernel with the arguments that the command line gives; all of them are resident, as in `profile()`."""
     kernel = load(request.target)
-    dims, given = arguments.pairs(request.dims, "--dim"), arguments.pairs(request.given, "--arg")
-    args = list(arguments.build(kernel, dims, given, request.seed).values())
+    args = list(host_arguments(kernel, request).values())
     compiled = compile_for(kernel, args)
     return profile(compiled, *args, launches=launches, cores=request.cores or 1, fresh_peaks=fresh_peaks)

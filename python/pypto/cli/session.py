@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -28,6 +28,11 @@ class Request:
     resident: str = ""
     seed: int = 0
     cores: int | None = None
+
+    @property
+    def residents(self) -> list[str]:
+        """The names of `resident`."""
+        return [name for name in self.resident.split(",") if name]
 
 
 @dataclass(frozen=True)
@@ -73,19 +78,55 @@ def session(request: Request, worker: ChipWorker | None = None) -> Iterator[Sess
         UsageError: The command line does not fit the kernel.
     """
     kernel = load(request.target)
-    dims, given = arguments.pairs(request.dims, "--dim"), arguments.pairs(request.given, "--arg")
-    host = arguments.build(kernel, dims, given, request.seed)
+    host = host_arguments(kernel, request)
     compiled = compile_for(kernel, list(host.values()))
-    resident = [name for name in request.resident.split(",") if name]
-    for name in resident:
-        if not isinstance(host.get(name), torch.Tensor):
-            raise UsageError(f"--resident {name}: {kernel.name} has no such tensor; it has {', '.join(host)}")
     opening = ChipWorker(RunConfig(cores=request.cores)) if worker is None else nullcontext(worker)
     with opening as worker:
-        placed = {name: _place(worker, kernel, name, host[name]) for name in resident}
+        placed = {name: _place(worker, kernel, name, host[name]) for name in request.residents}
         yield Session(kernel, compiled, worker, host, [placed.get(name, value) for name, value in host.items()])
         for tensor in placed.values():
             worker.free_tensor(tensor)
+
+
+def host_arguments(kernel: Kernel, request: Request) -> dict[str, Any]:
+    """What a kernel is called with, by name, on the host.
+
+    Raises:
+        UsageError: The command line does not fit the kernel.
+    """
+    dims, given = arguments.pairs(request.dims, "--dim"), arguments.pairs(request.given, "--arg")
+    host = arguments.build(kernel, dims, given, request.seed)
+    for name in request.residents:
+        if not isinstance(host.get(name), torch.Tensor):
+            tensors = [one for one, value in host.items() if isinstance(value, torch.Tensor)]
+            raise UsageError(f"--resident {name}: {kernel.name} has no such tensor; it has {', '.join(tensors)}")
+    return host
+
+
+def fitting(requests: Sequence[Request]) -> list[Request]:
+    """For each of several kernels what the command line says of its own parameters and dimensions.
+
+    A name that no kernel has stays, so that it is refused as with a single kernel.
+    """
+    kernels = [load(request.target) for request in requests]
+    parameters = [{one.name for one in kernel.parameters} for kernel in kernels]
+    dims = [{dim for one in kernel.parameters for dim in one.shape or ()} for kernel in kernels]
+
+    def of(words: Sequence[str], having: list[set[Any]], index: int) -> tuple[str, ...]:
+        names = {word: word.partition("=")[0] for word in words}
+        return tuple(
+            word for word, name in names.items() if name in having[index] or not any(name in one for one in having)
+        )
+
+    return [
+        replace(
+            request,
+            dims=of(request.dims, dims, index),
+            given=of(request.given, parameters, index),
+            resident=",".join(of(request.residents, parameters, index)),
+        )
+        for index, request in enumerate(requests)
+    ]
 
 
 def _place(worker: ChipWorker, kernel: Kernel, name: str, host: torch.Tensor) -> DeviceTensor:

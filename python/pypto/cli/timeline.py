@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from pypto.cli.session import Request, session
-from pypto.runtime.trace_file import trace
+from pypto.cli.usage import check_ending
+from pypto.runtime.trace_file import FORMATS, trace
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,12 @@ class Written:
 
 
 def write_timeline(request: Request, path: Path, launches: int) -> Written:
-    """Launches a kernel while a timeline is recorded, after one launch that is not in it."""
+    """Launches a kernel while a timeline is recorded, after one launch that is not in it.
+
+    Raises:
+        UsageError: The ending of the file's name chooses no format.
+    """
+    check_ending("--output", path, FORMATS)
     with session(request) as opened:
         handle = opened.worker.register(opened.compiled)
         handle(*opened.arguments)

@@ -47,17 +47,42 @@ def compile(
     runtime: Any = None,
     strict_memory: bool = False,
 ) -> CompiledProgram:
-    """Compiles a `@pl.program` (or a `@pl.jit` function whose annotations are complete) for a platform.
+    """Compiles a `@pl.program`, or a `@pl.jit` function whose annotations are complete, for a platform.
 
-    `platform` picks the backend and is checked (`ValueError`); without it the simulated chip of `backend_type` is
-    meant. `output_dir` defaults to a fresh directory below `PYPTO_PROG_BUILD_DIR` or `./build_output`. The arguments
-    that steer code generation for the real chip are accepted and have nothing to steer on the simulated one; where a
-    `PassContext` is active, those of them that it has too are its own, and giving them here is a `RuntimeError`;
-    `VerificationLevel.NONE` skips the check of the IR. A program with several entries gives a compiled program of which
-    `compiled["name"]` is one entry. `runtime` is the kind of runtime to build for (a `RuntimeKind` or its value). A
-    kernel that keeps more on chip than the real chip has room for is warned of (`pypto.ir.OnChipMemoryWarning`), with
-    `strict_memory` it is refused; `report/perf_hints.log` lists such kernels.
-    `profiling` writes to `report/pipeline_profile.txt` and `.json` how long each step took.
+    A program with several entries gives a compiled program of which `compiled["name"]` is one entry. A kernel that
+    keeps more on chip than the real chip has room for is warned of (`pypto.ir.OnChipMemoryWarning`);
+    `report/perf_hints.log` lists such kernels. What steers code generation for the real chip is accepted and has
+    nothing to steer on the simulated one.
+
+    Args:
+        program: The program class, or the function.
+        output_dir: Where the artifact goes; a fresh directory below `PYPTO_PROG_BUILD_DIR` or `./build_output` if not
+            given.
+        strategy: Steers code generation.
+        dump_passes: Write the IR after each pass to `passes_dump/`.
+        backend_type: The chip, where `platform` is not given: its simulation is meant.
+        skip_ptoas: Steers code generation.
+        verification_level: `VerificationLevel.NONE` skips the check of the IR.
+        diagnostic_phase: Steers code generation.
+        disabled_diagnostics: Steers code generation.
+        memory_planner: Steers code generation.
+        enable_pypto_l0c_double_buffer: Steers code generation.
+        profiling: Write to `report/pipeline_profile.txt` and `.json` how long each step took.
+        platform: The platform, such as `a2a3sim`; it picks the backend.
+        distributed_config: How a program for several devices is laid out.
+        analyze_auto_scopes_for_deps: Steers code generation.
+        emit_source_loc: Steers code generation.
+        dump_ptoas_passes: Steers code generation.
+        runtime: The kind of runtime to build for: a `RuntimeKind` or its value.
+        strict_memory: Refuse a kernel that keeps more on chip than the real chip has room for.
+
+    Raises:
+        TypeError: `program` is neither of the two.
+        ValueError: There is no such platform or kind of runtime, or an environment variable that switches something has
+            no such value.
+        RuntimeError: A `PassContext` is active and an argument says what it says too.
+        pypto.ir.KernelError: The compiler refuses the kernel; the text shows the line.
+        OSError: The artifact cannot be written.
     """
     settings = pass_context.resolve(
         verification_level=verification_level,

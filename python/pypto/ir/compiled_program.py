@@ -25,6 +25,19 @@ class CompiledProgram:
 
     It is path-like: `str()` and `os.fspath()` give its directory, and it equals a path to it. A program with several
     entries is a container of programs: `compiled["name"]` or `compiled.name` is one of them.
+
+    `ir.compile`, `kernel.compile` and `from_dir` make it.
+
+    Args:
+        program: Its IR, where it was compiled here.
+        output_dir: Its directory.
+        backend_type: The chip that it was compiled for.
+        platform: The platform; the simulation of that chip if not given.
+        core: The program as the device's core takes it; read from the directory if not given.
+        metadata: What is known of its parameters; read from the directory if not given.
+        entries: The programs by their names, where it has several.
+        runtime: The kind of runtime that it was built for.
+        enable_sdma: Whether it needs a worker with SDMA.
     """
 
     _dispatch: ClassVar[Dispatch | None] = None
@@ -105,17 +118,23 @@ class CompiledProgram:
 
     @property
     def params(self) -> tuple[ParamInfo, ...]:
-        """The parameters, in order."""
+        """The parameters, in order.
+
+        Raises:
+            TypeError: The program has several entries; `compiled["name"]` is one of them.
+            FileNotFoundError: Its directory is gone.
+            ValueError: Its directory was damaged, or written by another version.
+        """
         return self._get_metadata().params
 
     @cached_property
     def param_names(self) -> list[str]:
-        """Names of the parameters, in order."""
+        """Names of the parameters, in order; errors as of `params`."""
         return [info.name for info in self._get_metadata().params]
 
     @cached_property
     def output_indices(self) -> list[int]:
-        """Positions of the pure outputs."""
+        """Positions of the pure outputs; errors as of `params`."""
         return [
             position
             for position, info in enumerate(self._get_metadata().params)
@@ -124,7 +143,13 @@ class CompiledProgram:
 
     @property
     def has_return(self) -> bool:
-        """Whether the entry returns something, so that it can be called without its outputs."""
+        """Whether the entry returns something, so that it can be called without its outputs.
+
+        Raises:
+            TypeError: The program has several entries; `compiled["name"]` is one of them.
+            FileNotFoundError: Its directory is gone.
+            ValueError: Its directory was damaged, or written by another version.
+        """
         return self._get_metadata().num_return_types > 0
 
     @property
@@ -146,7 +171,13 @@ class CompiledProgram:
         return self._metadata
 
     def core_program(self) -> dict[str, Any]:
-        """The program as the device's core takes it: dicts, lists, numbers and strings. Not to be changed."""
+        """The program as the device's core takes it: dicts, lists, numbers and strings. Not to be changed.
+
+        Raises:
+            TypeError: The program has several entries; `compiled["name"]` is one of them.
+            FileNotFoundError: Its directory is gone.
+            ValueError: Its directory was damaged, or written by another version.
+        """
         self._single()
         if self._core is None:
             self._core = artifacts.read_program(self._output_dir)
@@ -167,6 +198,10 @@ class CompiledProgram:
     def build_orch_args(self, *args: Any, worker: Any = None) -> tuple[Any, list[Any], bool]:
         """Checks arguments as a launch on `worker` would.
 
+        Args:
+            *args: The arguments, with or without the outputs.
+            worker: The worker; the active one if not given.
+
         Returns:
             The arguments as the device takes them; all arguments in order of the parameters, with outputs that were
             left out; and whether outputs were left out.
@@ -185,7 +220,13 @@ class CompiledProgram:
         aicpu_thread_num: int | None = None,
         dfx_dir: str | os.PathLike[str] | None = None,
     ) -> Any:
-        """The settings of a launch: a keyword goes before `config`, and that before `runtime_config`."""
+        """The settings of a launch: a keyword goes before `config`, and that before `runtime_config`.
+
+        Args:
+            config: A `RunConfig`.
+            aicpu_thread_num: How many threads of the real chip's host processor schedule tasks.
+            dfx_dir: Where swimlanes and dumps go.
+        """
         return _runtime("call_args").build_call_config(self, config, aicpu_thread_num, dfx_dir)
 
     def validate_ir(self, tensors: Any, expected: Any, *, rtol: float = 5e-2, atol: float = 5e-2) -> None:
@@ -226,6 +267,11 @@ class CompiledProgram:
         cls, output_dir: str | os.PathLike[str], *, platform: str | None = None, backend_type: BackendType | None = None
     ) -> CompiledProgram:
         """Loads a program from its directory.
+
+        Args:
+            output_dir: The directory.
+            platform: The platform to run it on; the one that it was compiled for if not given.
+            backend_type: The chip, where `platform` is not given: its simulation is meant.
 
         Raises:
             FileNotFoundError: A file is missing.

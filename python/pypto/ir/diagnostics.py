@@ -42,9 +42,14 @@ NOWHERE = Loc("", 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One mistake: what is wrong in the language's words, `hint` what to write instead, and the calls that led there.
+    """One mistake in a kernel.
 
-    `kind` is `type`, `value`, `syntax`, `codegen` or `unsupported` and decides the exception's class.
+    Attributes:
+        kind: `type`, `value`, `syntax`, `codegen` or `unsupported`; it decides the exception's class.
+        message: What is wrong, in the language's words.
+        loc: Where.
+        hint: What to write instead.
+        chain: The calls that led there.
     """
 
     kind: str

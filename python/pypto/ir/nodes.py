@@ -231,7 +231,18 @@ class Param:
 
 @dataclass(slots=True)
 class Function:
-    """A function: its kind, parameters, body, and the parameters (or fresh outputs) that it returns."""
+    """A function.
+
+    Attributes:
+        name: Its name.
+        kind: What runs it: a core, or who says which tasks there are.
+        params: Its parameters, in order.
+        body: Its statements.
+        returns: The parameters, or fresh outputs, that it returns.
+        loc: Where it is declared.
+        symbols: The dynamic extents that it uses.
+        attrs: What decorators say besides.
+    """
 
     name: str
     kind: FunctionType
@@ -258,7 +269,7 @@ class Function:
         return [var.type for var in self.returns]
 
     def as_python(self, concise: bool = False) -> str:
-        """The function as DSL text that parses back."""
+        """The function as DSL text that parses back; `concise` leaves out the import above it."""
         from pypto.ir.printer import print_function
 
         return print_function(self, concise=concise)
@@ -266,9 +277,14 @@ class Function:
 
 @dataclass(slots=True)
 class Program:
-    """Functions by name, callers after callees. `entry` is what a launch runs.
+    """Functions of which a launch runs one.
 
-    `entry_name` is `None` where the program leaves it open; `entry_names` then lists the candidates.
+    Attributes:
+        name: Its name.
+        functions: By name, callers after callees.
+        entry_name: What a launch runs; `None` where the program leaves it open.
+        loc: Where it is declared.
+        entry_names: The candidates, where it is left open.
     """
 
     name: str
@@ -290,12 +306,16 @@ class Program:
         return [Program(name, dict(self.functions), name, self.loc) for name in self.entry_names]
 
     def get_function(self, name: str) -> Function | None:
-        """The function of this name, or `None`."""
+        """The function called `name`, or `None`."""
         return self.functions.get(name)
 
     @property
     def entry(self) -> Function:
-        """The function that a launch runs; `ValueError` where the program does not say which."""
+        """The function that a launch runs.
+
+        Raises:
+            ValueError: The program does not say which.
+        """
         if self.entry_name is None:
             raise ValueError(
                 f"program {self.name!r} has no single entry among {', '.join(self.functions)}: mark one function with "
@@ -304,7 +324,7 @@ class Program:
         return self.functions[self.entry_name]
 
     def as_python(self, concise: bool = False) -> str:
-        """The program as DSL text that parses back."""
+        """The program as DSL text that parses back; `concise` leaves out the import above it."""
         from pypto.ir.printer import print_program
 
         return print_program(self, concise=concise)

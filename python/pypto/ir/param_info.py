@@ -20,7 +20,14 @@ class ParamDirection(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ParamInfo:
-    """Name, direction, extents (`None` for a scalar, -1 for a dynamic extent) and dtype."""
+    """A parameter.
+
+    Attributes:
+        name: Its name.
+        direction: What a launch does with it.
+        shape: Extents, outermost first; -1 for a dynamic one, `None` for a scalar.
+        dtype: Element type.
+    """
 
     name: str
     direction: ParamDirection

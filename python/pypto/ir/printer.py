@@ -69,7 +69,15 @@ def print_function(function: Function, concise: bool = False) -> str:
 
 
 def python_print(node: Any, concise: bool = False) -> str:
-    """A program, function, type or scalar as DSL text."""
+    """A program, function, type or scalar as DSL text.
+
+    Args:
+        node: What to print.
+        concise: Leave out the import and what else stands above the program.
+
+    Raises:
+        TypeError: It is something else.
+    """
     if isinstance(node, Program):
         return print_program(node, concise)
     if isinstance(node, Function):

@@ -12,9 +12,13 @@ from pypto.language.enums import MemorySpace, TensorLayout
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """Device memory: extents (static or runtime), dtype. `layout` is a label.
+    """Device memory.
 
-    `partial` are the valid extents of a slice that was given fewer of them than its box has.
+    Attributes:
+        shape: Extents, outermost first, static or known at run time.
+        dtype: Element type.
+        layout: A label.
+        partial: The valid extents of a slice that was given fewer of them than its box has.
     """
 
     shape: tuple[Dim, ...]
@@ -30,11 +34,17 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True)
 class TileType:
-    """An on-chip value: a static box, the valid part of it, and where it lives.
+    """An on-chip value.
 
-    `tensor_level` values come from tensor operations in a kernel. They may have any rank and lose axes when indexed,
-    which tiles do not; otherwise both are the same thing. `spread` is the box of more axes whose rows a tile merged
-    when it was loaded: a store to as many axes spreads them again.
+    Attributes:
+        shape: Its static box.
+        dtype: Element type.
+        valid: The extents of the part of the box that holds something.
+        space: The buffer that it lives in.
+        tensor_level: Whether it comes from a tensor operation in a kernel. Such values may have any rank and lose axes
+            when indexed, which tiles do not; otherwise both are the same thing.
+        spread: The box of more axes whose rows a tile merged when it was loaded: a store to as many axes spreads them
+            again.
     """
 
     shape: tuple[int, ...]

@@ -21,7 +21,7 @@ def apply(config: pytest.Config, wanted: Mapping[str, str]) -> None:
     for name, value in wanted.items():
         patch.setenv(name, value)
     try:
-        environment.number("PYPTO_SCHEDULE_SEED", settings.LARGEST_SEED)
+        environment.number("PYPTO_SCHEDULE_SEED", settings.LARGEST_SEED, "--pypto-schedule-seed")
         sanitizers.parse("--pypto-sanitize", wanted.get("PYPTO_SANITIZE", ""))
     except ValueError as error:
         raise pytest.UsageError(str(error)) from None

@@ -95,8 +95,15 @@ class Ratios:
             tolerance: How much worse the ratio may get: 0.1 is 10 %.
 
         Raises:
+            TypeError: One of the two cannot be called.
             ValueError: There is no round, or the tolerance is negative.
         """
+        for what, work in (("kernel", kernel), ("peer", against)):
+            if not callable(work):
+                raise TypeError(
+                    f"pypto_benchmark() measures callables without arguments; the {what} is {work!r}: "
+                    "pass a function, as in lambda: handle(x, out)"
+                )
         if rounds < 1 or tolerance < 0:
             raise ValueError(f"rounds must be positive and tolerance not negative, got {rounds} and {tolerance}")
         if hasattr(self._config, "workerinput"):

@@ -100,6 +100,7 @@ class ChipMemory(TensorMakers, Worker):
         Raises:
             ValueError: `nbytes` is not a positive int.
             MemoryError: There is no such block left.
+            RuntimeError: The worker is closed.
         """
         impl = self._ready("malloc", worker_id)
         return impl.malloc(nbytes, scope=memory_scopes.current(impl))
@@ -113,6 +114,8 @@ class ChipMemory(TensorMakers, Worker):
 
         Raises:
             ValueError: `ptr` is not the base of a live allocation of this worker.
+            RuntimeError: The worker is closed, or, in poison mode, something was written behind the end of the
+                allocation, which is free nevertheless.
         """
         self._ready("free", worker_id).free(ptr)
 
@@ -135,6 +138,7 @@ class ChipMemory(TensorMakers, Worker):
         Raises:
             TypeError: A side is of the wrong kind, or `nbytes` is missing.
             ValueError: The range is not inside one live allocation of this worker, or the sides do not fit.
+            RuntimeError: The worker is closed.
         """
         self._ready("copy_to", worker_id).copy_to(dst_dev_ptr, src_host_ptr, nbytes)
 
@@ -146,22 +150,35 @@ class ChipMemory(TensorMakers, Worker):
         *,
         worker_id: int = 0,
     ) -> None:
-        """Copies from the device to the host; errors as of `copy_to`.
+        """Copies from the device to the host.
 
         Args:
             dst_host_ptr: A contiguous host tensor, or a host address (which is trusted).
             src_dev_ptr: A device tensor, or a device address: anywhere inside one live allocation.
             nbytes: How much; needed where both sides are addresses.
             worker_id: Always 0: there is one device.
+
+        Raises:
+            TypeError: A side is of the wrong kind, or `nbytes` is missing.
+            ValueError: The range is not inside one live allocation of this worker, or the sides do not fit.
+            RuntimeError: The worker is closed.
         """
         self._ready("copy_from", worker_id).copy_from(dst_host_ptr, src_dev_ptr, nbytes)
 
     def memory_report(self) -> MemoryReport:
-        """The memory now, with every live tensor and the line that allocated it. Prints as a table."""
+        """The memory now, with every live tensor and the line that allocated it. Prints as a table; sizes are bytes.
+
+        Raises:
+            RuntimeError: The worker is closed.
+        """
         return self._ready("memory_report", 0).memory_report()
 
     def memory_stats(self) -> dict[str, Any]:
-        """The fields of `memory_report` as a dictionary; sizes are bytes."""
+        """The fields of `memory_report` as a dictionary; sizes are bytes.
+
+        Raises:
+            RuntimeError: The worker is closed.
+        """
         return self._ready("memory_stats", 0).memory_report().as_dict()
 
     def memory_budget(self, nbytes: int | None, *, tag: str) -> AbstractContextManager[MemoryScope]:
@@ -188,6 +205,7 @@ class ChipMemory(TensorMakers, Worker):
 
         Raises:
             ValueError: `nbytes` is not positive, or `tag` is no name.
+            RuntimeError: The worker is closed.
             MemoryError: From an allocation inside: names the tag, the budget, what is live by the tag, and the lines
                 that allocated it. Nothing is allocated then.
         """
@@ -207,6 +225,10 @@ class ChipMemory(TensorMakers, Worker):
         Returns:
             What was, or would be, written: `segments` and `device_traces` as in `torch.cuda.memory._snapshot()`, and
             `traceEvents` for Perfetto; sizes in bytes, times in microseconds of the monotonic clock.
+
+        Raises:
+            RuntimeError: The worker is closed.
+            OSError: The file cannot be written.
         """
         data = memory_snapshot.snapshot(self._ready("memory_snapshot", 0).timeline(), str(self))
         if path is not None:
@@ -214,7 +236,11 @@ class ChipMemory(TensorMakers, Worker):
         return data
 
     def counters(self) -> dict[str, int]:
-        """What the worker did since it was opened: launches, bytes copied each way, distinct programs registered."""
+        """What the worker did since it was opened: launches, bytes copied each way, distinct programs registered.
+
+        Raises:
+            RuntimeError: The worker is closed.
+        """
         return self._ready("counters", 0).counters()
 
     def advice(self) -> list[Advice]:

@@ -73,6 +73,9 @@ def configure_log(level: str | int, *, sync_pypto: bool = False) -> None:
         level: A name of `LEVELS` (an unknown one counts as `timing`), or a number.
         sync_pypto: Set the level of the `pypto` logger too: the next of debug, info, warn and error that is not below,
             beyond those nothing is said.
+
+    Raises:
+        ValueError: The environment variable `SIMPLER_DEVICE_STRACE_ENABLE` is neither on nor off.
     """
     global _level
     _level = LEVELS.get(level.lower(), TIMING) if isinstance(level, str) else int(level)

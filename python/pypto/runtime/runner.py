@@ -108,7 +108,15 @@ def run(program: Any, *tensors: Any, config: RunConfig | None = None, golden: Go
     Returns:
         The result. It gives one time for everything; `benchmark` tells host and device apart.
 
-    Errors are those of compiling and launching; a difference from `golden` is in the result instead.
+    A difference from `golden` is in the result, not raised.
+
+    Raises:
+        TypeError: An argument does not fit its parameter, or `program` is none of the three.
+        ValueError: The platform does not exist or is not the artifact's, or a device tensor was freed or belongs to
+            another worker.
+        FileNotFoundError: `config.golden_data_dir` holds no expected outputs.
+        pypto.ir.KernelError: The compiler refuses the kernel.
+        RuntimeError: The device failed.
     """
     begin = time.perf_counter()
     config = config or RunConfig()

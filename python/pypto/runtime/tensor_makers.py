@@ -37,7 +37,11 @@ class TensorMakers:
             shape: Extents, outermost first, all positive.
             dtype: Element type.
 
-        Errors are those of `alloc_tensor`.
+        Raises:
+            TypeError: The shape holds something else than ints, or the dtype is none.
+            ValueError: The shape is empty or not positive, or the dtype does not exist on the device.
+            MemoryError: There is no such block left, or no room in a `memory_budget`.
+            RuntimeError: The worker is closed.
         """
         return self.alloc_tensor(shape, dtype)
 
@@ -48,7 +52,11 @@ class TensorMakers:
             shape: Extents, outermost first, all positive.
             dtype: Element type.
 
-        Errors are those of `alloc_tensor`.
+        Raises:
+            TypeError: The shape holds something else than ints, or the dtype is none.
+            ValueError: The shape is empty or not positive, or the dtype does not exist on the device.
+            MemoryError: There is no such block left, or no room in a `memory_budget`.
+            RuntimeError: The worker is closed.
         """
         impl = self._ready("zeros", 0)
         return impl.alloc_tensor(shape, dtype, zeroed=True, scope=memory_scopes.current(impl))
@@ -90,6 +98,7 @@ class TensorMakers:
             TypeError: It is no array, a masked one, or one of elements that torch does not have.
             ValueError: It has no dimension or no element, or an element type that the device does not have.
             MemoryError: There is no such block left.
+            RuntimeError: The worker is closed.
         """
         host = array if host_arrays.is_array(array) else _through_dlpack(array)
         return self.alloc_tensor(tuple(host.shape), host_arrays.dtype_of(host), init=host)

@@ -33,8 +33,8 @@ class trace:
     ```
 
     The file opens in Perfetto (ui.perfetto.dev) or `chrome://tracing`: a track for each host thread, for each core, for
-    the copies; arrows from a launch to its tasks; live bytes of each worker. Tasks have their kernel's name
-    and source line.
+    the copies, for the arena; arrows from a launch to its tasks; live bytes of each worker, from the first moment on,
+    and launches in its queue. Tasks have their kernel's name and source line.
     Times of the host are those of `CLOCK_MONOTONIC`; the simulated device runs on the same clock.
 
     Args:
@@ -49,7 +49,7 @@ class trace:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        kind = FORMATS.get(self.path.suffix)
+        kind = FORMATS.get(self.path.suffix.lower())
         if kind is None:
             known = ", ".join(FORMATS)
             raise failures.TRACE_FORMAT(f"no trace format belongs to the ending of '{self.path}'; use one of {known}")

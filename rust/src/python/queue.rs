@@ -12,7 +12,7 @@ use super::shared::detached;
 use super::submit::{Job, Outcome};
 use super::trace;
 use crate::id::WorkerId;
-use crate::trace::{counter, names};
+use crate::trace::{Gauge, names};
 use crate::worker;
 use crate::worker::Progress;
 use pyo3::prelude::*;
@@ -30,8 +30,8 @@ pub(super) struct Queue {
     threads: Mutex<Threads>,
     /// How many launches may be between submission and the end of their callbacks.
     depth: u64,
-    /// The worker, for traces.
-    worker: WorkerId,
+    /// How many launches are not over, for recordings.
+    open: Arc<Gauge>,
 }
 
 #[derive(Default)]
@@ -45,7 +45,8 @@ struct Threads {
 impl Queue {
     pub(super) fn new(worker: WorkerId, depth: usize) -> Arc<Self> {
         let (core, threads) = (worker::Queue::default(), Mutex::default());
-        Arc::new(Self { core, threads, depth: depth as u64, worker })
+        let open = Gauge::new(names::QUEUE_DEPTH, worker.get() as u32);
+        Arc::new(Self { core, threads, depth: depth as u64, open })
     }
 
     fn threads(&self) -> MutexGuard<'_, Threads> {
@@ -59,7 +60,7 @@ impl Queue {
 
     /// Records how many launches are not over, in the order of what is counted.
     fn count(&self, open: u64) {
-        counter(names::QUEUE_DEPTH, self.worker.get() as u32, || open);
+        self.open.set(open);
     }
 
     /// Waits, detached, until `is_so`; Ctrl-C ends the wait.

@@ -1,7 +1,7 @@
 //! Timelines in Chrome's JSON trace format, which Perfetto (`ui.perfetto.dev`) and `chrome://tracing` open.
 //!
-//! The importers' rules that matter: one number for each counter event, numbers as flow ids, each flow event inside the
-//! slice it binds to, slices of a thread nested, and no thread number in two processes.
+//! The importers' rules that matter: a name for each process and thread, one number for each counter event, numbers as
+//! flow ids, each flow event inside the slice it binds to, slices of a thread nested, and no thread number in two processes.
 
 use super::timeline::{Group, Sink, Slice, Value};
 use serde::Serialize;
@@ -17,6 +17,8 @@ pub struct Chrome {
     /// What has been written since the buffer was last emptied.
     pub out: Vec<u8>,
     groups: Vec<Group>,
+    /// Whose processes have a name.
+    named: Vec<Group>,
     begun: bool,
 }
 
@@ -66,7 +68,12 @@ impl Serialize for Arguments<'_> {
 impl Chrome {
     /// A document without events.
     pub fn new() -> Self {
-        Self { out: b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[".to_vec(), groups: Vec::new(), begun: false }
+        Self {
+            out: b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[".to_vec(),
+            groups: Vec::new(),
+            named: Vec::new(),
+            begun: false,
+        }
     }
 
     /// Ends the document.
@@ -80,9 +87,15 @@ impl Chrome {
         serde_json::to_writer(&mut self.out, event).expect("neither a vector nor plain data can fail");
     }
 
-    /// The process of a track: even numbers of threads would do as well, but this way a reader sees what is what.
-    fn process(&self, track: u32) -> u32 {
-        PROCESSES.iter().find(|(group, ..)| *group == self.groups[track as usize]).expect("all groups are listed").1
+    /// The number of a group's process, which gets its name when it is first asked for.
+    fn named(&mut self, group: Group) -> u32 {
+        let &(_, pid, text) = PROCESSES.iter().find(|(one, ..)| *one == group).expect("all groups are listed");
+        if !self.named.contains(&group) {
+            self.named.push(group);
+            self.metadata("process_name", pid, None, "name", Value::Text(text));
+            self.metadata("process_sort_index", pid, None, "sort_index", Value::Number(pid.into()));
+        }
+        pid
     }
 
     fn metadata(&mut self, name: &'static str, pid: u32, tid: Option<u32>, key: &'static str, value: Value<'_>) {
@@ -107,20 +120,15 @@ fn micros(ns: u64) -> Option<f64> {
 
 impl Sink for Chrome {
     fn track(&mut self, id: u32, group: Group, name: &str) {
-        let first = !self.groups.contains(&group);
         self.groups.push(group);
-        let pid = self.process(id);
-        if first {
-            let text = PROCESSES.iter().find(|(one, ..)| *one == group).expect("all groups are listed").2;
-            self.metadata("process_name", pid, None, "name", Value::Text(text));
-            self.metadata("process_sort_index", pid, None, "sort_index", Value::Number(pid.into()));
-        }
+        let pid = self.named(group);
         self.metadata("thread_name", pid, thread(id), "name", Value::Text(name));
         self.metadata("thread_sort_index", pid, thread(id), "sort_index", Value::Number(id.into()));
     }
 
     fn slice(&mut self, slice: &Slice<'_>) {
-        let (pid, tid, ts) = (self.process(slice.track), thread(slice.track), micros(slice.begin_ns));
+        let group = self.groups[slice.track as usize];
+        let (pid, tid, ts) = (self.named(group), thread(slice.track), micros(slice.begin_ns));
         self.event(&Event {
             ph: "X",
             name: slice.name,
@@ -151,8 +159,8 @@ impl Sink for Chrome {
     }
 
     fn counter(&mut self, name: &str, worker: u32, at_ns: u64, value: u64) {
-        let name = &format!("{name} of worker {worker}");
+        let (pid, name) = (self.named(Group::Device), &format!("{name} of worker {worker}"));
         let args = Arguments(&[("value", Value::Number(value))]);
-        self.event(&Event { ph: "C", name, pid: PROCESSES[1].1, ts: micros(at_ns), args, ..Event::default() });
+        self.event(&Event { ph: "C", name, pid, ts: micros(at_ns), args, ..Event::default() });
     }
 }

@@ -9,12 +9,14 @@
 #![allow(unsafe_code)] // gettid
 
 use super::clock::Anchor;
+use super::gauge::Gauge;
 use super::ring::{Consumer, Producer, ring};
-use super::{Drained, Record, SpanRecord, forks};
+use super::{Drained, Record, SpanRecord, clock, forks};
 use crate::sync::global::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::mem;
+use std::sync::{Arc, Weak};
 
 /// Records of one thread between two drains: 1 MiB, touched as far as it is used.
 const RING_RECORDS: usize = 1 << 15;
@@ -29,8 +31,13 @@ static ENABLED: AtomicU32 = AtomicU32::new(0);
 static LOST: AtomicU64 = AtomicU64::new(0);
 /// Rings of threads that recorded for the first time. Apart from the collector, so that no thread waits for a drain.
 static NEW: Mutex<Vec<Source>> = Mutex::new(Vec::new());
-static COLLECTOR: Mutex<Collector> =
-    Mutex::new(Collector { sources: Vec::new(), roots: Vec::new(), stores: BTreeMap::new(), last_store: 0 });
+static COLLECTOR: Mutex<Collector> = Mutex::new(Collector {
+    sources: Vec::new(),
+    roots: Vec::new(),
+    stores: BTreeMap::new(),
+    last_store: 0,
+    gauges: Vec::new(),
+});
 
 thread_local! {
     static LOCAL: RefCell<Local> = const { RefCell::new(Local::New) };
@@ -57,6 +64,8 @@ pub(super) struct Collector {
     /// What was collected for each living guard.
     stores: BTreeMap<u64, Store>,
     last_store: u64,
+    /// All that live, and some that do not any more.
+    gauges: Vec<Weak<Gauge>>,
 }
 
 #[derive(Default)]
@@ -70,6 +79,19 @@ struct Store {
 #[inline(always)]
 pub fn is_enabled() -> bool {
     ENABLED.load(Ordering::Relaxed) != 0
+}
+
+/// As [`is_enabled`], in one order with all that is sequentially consistent.
+pub(super) fn is_watched() -> bool {
+    ENABLED.load(Ordering::SeqCst) != 0
+}
+
+/// Shows a gauge to recordings that begin later.
+pub(super) fn add_gauge(gauge: &Arc<Gauge>) {
+    forks::survive();
+    let mut collector = lock(&COLLECTOR);
+    collector.gauges.retain(|one| one.strong_count() > 0);
+    collector.gauges.push(Arc::downgrade(gauge));
 }
 
 /// Writes one span with stamps of its own, as devices do; does nothing while nobody records. Never waits, except that the
@@ -122,8 +144,12 @@ pub fn enable() -> Enabled {
     collector.collect();
     collector.last_store += 1;
     let store = collector.last_store;
-    collector.stores.insert(store, Store::default());
-    ENABLED.fetch_add(1, Ordering::Relaxed);
+    let begin = clock::now();
+    ENABLED.fetch_add(1, Ordering::SeqCst);
+    let anchor = Anchor::take();
+    let present = collector.gauges.iter().filter_map(|gauge| gauge.upgrade()?.present(begin));
+    let counters = present.map(|record| SpanRecord::new(&anchor, record, 0)).collect();
+    collector.stores.insert(store, Store { counters, ..Store::default() });
     Enabled { store }
 }
 
@@ -217,6 +243,7 @@ pub(super) fn forget((mut collector, mut new): Locks) {
     collector.sources.clear();
     collector.roots.clear();
     collector.stores.clear();
+    collector.gauges.clear();
     new.clear();
     LOST.store(0, Ordering::Relaxed);
     LOCAL.with(|local| *local.borrow_mut() = Local::New);

@@ -32,6 +32,7 @@ mod collect;
 #[path = "off.rs"]
 mod collect;
 mod forks;
+mod gauge;
 mod labels;
 pub mod names;
 pub mod perfetto;
@@ -48,6 +49,7 @@ use crate::sync::global::{AtomicU32, Ordering};
 
 pub use clock::{now, ticks_to_ns};
 pub use collect::{Enabled, enable, is_enabled, record};
+pub use gauge::Gauge;
 pub use labels::{Labels, labels, set_labels};
 pub use names::intern;
 pub use span::{Span, span};
@@ -134,21 +136,13 @@ pub struct Drained {
     /// The spans. Those of one thread are in the order in which they ended. The span of depth 0 of a launch comes
     /// in the same drain as the last of its other spans, or in a later one, never earlier.
     pub spans: Vec<SpanRecord>,
-    /// Values of counters: the value is `arg`, the worker `invocation`, the time `begin_ns`.
+    /// Values of counters: the value is `arg`, the worker `invocation`, the time `begin_ns`. The first drain has what
+    /// each [`Gauge`] showed when the recording began.
     pub counters: Vec<SpanRecord>,
     /// How many spans were lost since the last drain because a ring or the guard's own store was full.
     pub dropped: u64,
     /// The process that recorded them. A forked child begins with nothing of its parent's.
     pub pid: u32,
-}
-
-/// Records the value that a counter of a worker has from now on. One relaxed load while nobody records.
-#[inline]
-pub fn counter(name: Name, worker: u32, value: impl FnOnce() -> u64) {
-    if is_enabled() {
-        let at = now();
-        record(Record { begin: at, end: at, arg: value(), invocation: worker, name, track: Track::HOST });
-    }
 }
 
 /// The number of a new launch: 1, 2, 3 ... in this process.

@@ -35,6 +35,9 @@ well_known! {
     PACK = "chip.run.pack", Some("bytes"), "Packs a resident weight for matrix products. `arg`: bytes of the packed form.";
     COPY_IN = "chip.copy.h2d", Some("bytes"), "A copy to the device that a program asks for, outside launches. `arg`: bytes.";
     COPY_OUT = "chip.copy.d2h", Some("bytes"), "A copy from the device that a program asks for. `arg`: bytes.";
+    ALLOC = "chip.arena.alloc", Some("bytes"), "An allocation that a program asks for, where there is memory. `arg`: bytes, 0 where there was none.";
+    FREE = "chip.arena.free", Some("bytes"), "Gives an allocation back. `arg`: bytes.";
+    RESERVE = "chip.arena.reserve", Some("bytes"), "Takes memory that launches copy to or work in. `arg`: bytes.";
     LIVE_BYTES = "live_bytes", Some("value"), "Counter: bytes of live allocations of a worker.";
     QUEUE_DEPTH = "queue_depth", Some("value"), "Counter: launches of a worker that were queued and are not over.";
     PREWARM = "chip.prewarm.build", None, "Compiles a program at registration. `arg`: content id of the registration.";

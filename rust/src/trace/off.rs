@@ -1,6 +1,8 @@
 //! The recorder of feature `trace-off`: nothing is recorded, and the compiler removes what would have been.
 
+use super::gauge::Gauge;
 use super::{Drained, Record};
+use std::sync::Arc;
 
 /// Whether anybody records: nobody.
 #[inline(always)]
@@ -11,6 +13,14 @@ pub const fn is_enabled() -> bool {
 /// Records nothing.
 #[inline(always)]
 pub fn record(_: Record) {}
+
+/// Whether anybody records: nobody.
+pub(super) const fn is_watched() -> bool {
+    false
+}
+
+/// Nobody will look at it.
+pub(super) fn add_gauge(_: &Arc<Gauge>) {}
 
 /// Stands for the guard of a recorder that is not there.
 #[must_use = "spans are recorded while the guard lives"]

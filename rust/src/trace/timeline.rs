@@ -1,7 +1,7 @@
 //! Spans as a timeline: slices on tracks, flows between them, counters. One form for every file format.
 //!
-//! There is a track for each host thread, for the copies and for the device's own phases of each, for each core, and for
-//! the copies that programs ask for. A thread does one thing at a time, so the slices of a track nest; where two clock
+//! There is a track for each host thread; for the copies, the device memory and the device's own phases of each; and for
+//! each core. A thread does one thing at a time, so the slices of a track nest; where two clock
 //! readings of different drains disagree by nanoseconds, the later slice gives way, because importers drop slices that
 //! overlap without nesting.
 
@@ -61,6 +61,7 @@ pub trait Sink {
 enum Place {
     Thread(u32),
     Copies(u32),
+    Arena(u32),
     Phases(u32),
     Core(usize, u32),
 }
@@ -175,6 +176,7 @@ impl<S: Sink> Timeline<S> {
                 Place::Thread(tid) if tid == pid => (Group::Host, "main thread".to_owned(), tid),
                 Place::Thread(tid) => (Group::Host, format!("thread {tid}"), tid),
                 Place::Copies(tid) => (Group::Device, "copies".to_owned(), tid),
+                Place::Arena(tid) => (Group::Device, "arena".to_owned(), tid),
                 Place::Phases(tid) => (Group::Device, "launch".to_owned(), tid),
                 Place::Core(core, tid) => (Group::Device, format!("core {core}"), tid),
             };
@@ -219,6 +221,9 @@ fn place_of(span: &SpanRecord) -> Place {
     if copies.iter().any(|prefix| text.starts_with(prefix)) {
         return Place::Copies(span.tid);
     }
+    if text.starts_with("chip.arena.") {
+        return Place::Arena(span.tid);
+    }
     Place::Thread(span.tid)
 }
 
@@ -226,7 +231,9 @@ fn place_of(span: &SpanRecord) -> Place {
 fn alike(a: &Place, b: &Place) -> bool {
     match (a, b) {
         (Place::Core(a, _), Place::Core(b, _)) => a == b,
-        (Place::Copies(_), Place::Copies(_)) | (Place::Phases(_), Place::Phases(_)) => true,
+        (Place::Copies(_), Place::Copies(_))
+        | (Place::Arena(_), Place::Arena(_))
+        | (Place::Phases(_), Place::Phases(_)) => true,
         _ => false,
     }
 }

@@ -32,9 +32,10 @@ impl Worker {
 
 /// Ends everything in the order that the contract sets.
 fn shut(open: Open) -> CloseReport {
-    let Open { device, mut arena, registry, workspace: _, packed: _, residency: _ } = open;
+    let Open { device, mut arena, registry, workspace: _, packed: _, residency: _, live_bytes } = open;
     let damage = arena.check_guards(|| "found at close".into()).err();
     let leaked = arena.close_buffers();
+    live_bytes.set(0);
     drop(registry);
     drop(device);
     CloseReport { leaked, damage }

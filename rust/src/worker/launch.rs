@@ -129,7 +129,7 @@ impl Open {
         let staging = bound.staging_bytes;
         self.grow_staging(cid, staging)?;
         drop(bind);
-        let Open { device, arena, registry, workspace, packed, residency } = self;
+        let Open { device, arena, registry, workspace, packed, residency, .. } = self;
         let Registered { loaded, bound } = &mut registry.entries[cid];
         let bound = prepared.unwrap_or(bound);
         let repeats = loaded.seen == bound.version;

@@ -41,9 +41,9 @@ impl Session<'_> {
     /// [`ArenaError::OutOfMemory`] and its neighbours; nothing is changed by them. [`WorkerError::Closed`].
     pub fn allocate(&mut self, spec: BufferSpec) -> Result<Arc<Buffer>> {
         let open = self.open()?;
-        let buffer = open.with_reclaim(|arena| arena.allocate(spec.clone(), Contents::Unwritten))?;
+        let buffer = open.allocate(|arena| arena.allocate(spec.clone(), Contents::Unwritten))?;
         open.device.memory_is_fresh(open.arena.pointer(&buffer), buffer.bytes());
-        self.note_live_bytes();
+        open.note_live_bytes();
         Ok(buffer)
     }
 
@@ -53,9 +53,9 @@ impl Session<'_> {
     /// As for [`Session::allocate`].
     pub fn allocate_zeroed(&mut self, spec: BufferSpec) -> Result<Arc<Buffer>> {
         let open = self.open()?;
-        let buffer = open.with_reclaim(|arena| arena.allocate(spec.clone(), Contents::Zeroed))?;
+        let buffer = open.allocate(|arena| arena.allocate(spec.clone(), Contents::Zeroed))?;
         open.device.memory_is_set(open.arena.pointer(&buffer), buffer.bytes());
-        self.note_live_bytes();
+        open.note_live_bytes();
         Ok(buffer)
     }
 
@@ -68,7 +68,7 @@ impl Session<'_> {
     /// `src` is valid for reads of all bytes of the tensor, and nobody writes them meanwhile.
     pub unsafe fn allocate_from(&mut self, spec: BufferSpec, src: *const u8) -> Result<Arc<Buffer>> {
         let open = self.open()?;
-        let buffer = open.with_reclaim(|arena| arena.allocate(spec.clone(), Contents::Overwritten))?;
+        let buffer = open.allocate(|arena| arena.allocate(spec.clone(), Contents::Overwritten))?;
         let copy = trace::span(names::COPY_IN, 0, buffer.bytes());
         // SAFETY: the caller vouches for the source; the buffer is fresh memory of that size.
         let copied = unsafe { open.device.copy_in(open.arena.pointer(&buffer), src, buffer.bytes() as usize) };
@@ -78,8 +78,8 @@ impl Session<'_> {
             let _ = open.arena.free(&buffer);
             return Err(error.into());
         }
+        open.note_live_bytes();
         self.worker.tally.h2d_bytes.add(buffer.bytes());
-        self.note_live_bytes();
         Ok(buffer)
     }
 
@@ -89,9 +89,9 @@ impl Session<'_> {
     /// As for [`Session::allocate`].
     pub fn malloc(&mut self, bytes: u64, site: Option<Site>, scope: Option<Arc<Scope>>) -> Result<DeviceAddr> {
         let open = self.open()?;
-        let buffer = open.with_reclaim(|arena| arena.allocate_raw(bytes, site.clone(), scope.clone()))?;
+        let buffer = open.allocate(|arena| arena.allocate_raw(bytes, site.clone(), scope.clone()))?;
         open.device.memory_is_fresh(open.arena.pointer(&buffer), bytes);
-        self.note_live_bytes();
+        open.note_live_bytes();
         Ok(buffer.addr())
     }
 
@@ -103,9 +103,11 @@ impl Session<'_> {
     pub fn free_raw(&mut self, addr: DeviceAddr) -> Result<()> {
         let open = self.open()?;
         let buffer = open.arena.find_base(addr)?;
+        let free = trace::span(names::FREE, 0, buffer.bytes());
         open.packed.forget(open.arena.pointer(&buffer), || buffer.bytes(), &mut open.arena);
         let freed = open.arena.free(&buffer);
-        self.note_live_bytes();
+        drop(free);
+        open.note_live_bytes();
         Ok(freed?)
     }
 
@@ -120,18 +122,13 @@ impl Session<'_> {
         check_owner(buffer, &self.worker.owner, || "free_tensor()".into())?;
         // Its worker is this one and it is live, so the arena is there, even where close() waits for this call.
         let Some(open) = self.open.as_mut() else { return Ok(FreeOutcome::AlreadyFreed) };
+        let free = trace::span(names::FREE, 0, buffer.bytes());
         open.packed.forget(open.arena.pointer(buffer), || buffer.bytes(), &mut open.arena);
         let freed = open.arena.free(buffer);
-        self.note_live_bytes();
+        drop(free);
+        open.note_live_bytes();
         freed?;
         Ok(FreeOutcome::Freed)
-    }
-
-    /// Tells a recording how much memory is live now.
-    fn note_live_bytes(&self) {
-        if let Some(open) = self.open.as_ref() {
-            trace::counter(names::LIVE_BYTES, self.worker.owner.id().get() as u32, || open.arena.live_bytes());
-        }
     }
 
     /// Refuses a buffer that this worker may not use. `what` is the use, for the message.
@@ -215,6 +212,22 @@ impl Session<'_> {
 }
 
 impl Open {
+    /// Tells recordings how much memory is live now.
+    fn note_live_bytes(&self) {
+        self.live_bytes.set(self.arena.live_bytes());
+    }
+
+    /// Takes memory for a program that asks; see [`Open::with_reclaim`].
+    fn allocate(
+        &mut self,
+        take: impl FnMut(&mut crate::arena::Arena) -> Result<Arc<Buffer>, ArenaError>,
+    ) -> Result<Arc<Buffer>, ArenaError> {
+        let mut span = trace::span(names::ALLOC, 0, 0);
+        let buffer = self.with_reclaim(take)?;
+        span.set_arg(buffer.bytes());
+        Ok(buffer)
+    }
+
     /// Takes memory; where there is none, first gives up what launches keep only to be quick, then tries once more.
     pub(super) fn with_reclaim<T>(
         &mut self,

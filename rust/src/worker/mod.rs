@@ -104,6 +104,8 @@ struct Open {
     workspace: WorkspacePool,
     packed: PackedForms,
     residency: Option<Box<Residency>>,
+    /// For recordings.
+    live_bytes: Arc<trace::Gauge>,
 }
 
 /// The worker, entered: nobody else uses its device until this is dropped.
@@ -136,7 +138,9 @@ impl Worker {
         let (registry, workspace) = (Registry::default(), WorkspacePool::default());
         let packed = PackedForms::new((capacity as f64 * packed_share.clamp(0.0, 1.0)) as u64);
         let residency = Residency::new(residency, capacity, poison);
-        let open = Mutex::new(Some(Open { device, arena, registry, workspace, packed, residency }));
+        let live_bytes = trace::Gauge::new(trace::names::LIVE_BYTES, owner.id().get() as u32);
+        live_bytes.set(0);
+        let open = Mutex::new(Some(Open { device, arena, registry, workspace, packed, residency, live_bytes }));
         Ok(Arc::new(Worker { owner, platform, generation: fork::generation(), tally: Tally::default(), open }))
     }
 

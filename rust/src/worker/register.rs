@@ -116,6 +116,7 @@ impl Open {
         entry.release_staging(&mut self.arena);
         // A quarter more, so that a batch which grows row by row does not grow the staging memory each time.
         let roomy = needed.saturating_add(needed / 4);
+        let _reserve = trace::span(names::RESERVE, 0, roomy);
         let take = |arena: &mut Arena, bytes| arena.reserve(bytes, Purpose::Staging);
         let chunk = self.with_reclaim(|arena| take(arena, roomy).or_else(|_| take(arena, needed)))?;
         self.registry.entries[cid].loaded.staging = Some(chunk);
@@ -153,7 +154,10 @@ impl Session<'_> {
         drop(prewarm);
         let scratch = match executable.scratch_bytes() {
             0 => None,
-            bytes => Some(open.with_reclaim(|arena| arena.reserve(bytes, Purpose::Scratch))?),
+            bytes => {
+                let _reserve = trace::span(names::RESERVE, 0, bytes);
+                Some(open.with_reclaim(|arena| arena.reserve(bytes, Purpose::Scratch))?)
+            }
         };
         trace::set_labels(content_id, labels_of(&program));
         let cid = open.registry.entries.len();

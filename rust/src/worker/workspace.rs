@@ -3,6 +3,7 @@
 
 use crate::arena::{Arena, Chunk, FILL, GRANULE, Purpose};
 use crate::device::{self, DeviceError};
+use crate::trace::{self, names};
 
 /// The chunks that were needed so far.
 #[derive(Default, Debug)]
@@ -17,6 +18,7 @@ impl WorkspacePool {
     pub fn lend<'a>(&'a mut self, arena: &'a mut Arena) -> Lent<'a> {
         if self.chunks.len() > 1 {
             let total = self.chunks.iter().map(Chunk::bytes).sum();
+            let _reserve = trace::span(names::RESERVE, 0, total);
             self.release(arena);
             // No hole that large: the launch adds chunks again as it needs them.
             self.chunks.extend(arena.reserve(total, Purpose::Scratch).ok());
@@ -44,6 +46,7 @@ impl device::Workspace for Lent<'_> {
         let bytes = bytes.max(1).checked_next_multiple_of(GRANULE).ok_or_else(too_large)?;
         let left = self.pool.chunks.last().map_or(0, |chunk| chunk.bytes() - self.pool.used);
         if left < bytes {
+            let _reserve = trace::span(names::RESERVE, 0, bytes);
             let chunk = self.arena.reserve(bytes, Purpose::Scratch);
             self.pool.chunks.push(chunk.map_err(|error| DeviceError::OutOfMemory(error.to_string()))?);
             self.pool.used = 0;

@@ -27,8 +27,7 @@ def content(outcome: Outcome, requests: list[Request]) -> dict[str, Any]:
     """Everything that the page shows."""
     measured = [(outcome.kernel, outcome.stats)]
     if outcome.other is not None:
-        against = str(outcome.against)
-        measured.append((f"{against} (second)" if against == outcome.kernel else against, outcome.other))
+        measured.append((str(outcome.against), outcome.other))
     recorded = [record(request) for request in requests]
     profiled = [_profile(request) for request in requests]
     found: dict[str, Any] = {

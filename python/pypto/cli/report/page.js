@@ -169,7 +169,10 @@ function memory() {
   });
 }
 
-function steps(values, recording) {  // live bytes from the first allocation to the last free
+function steps(values, recording) {  // live bytes from the opening of the device to its end
+  if (values.every(([, value]) => value === 0)) {
+    return element("p", { class: "soft" }, "No argument is resident: nothing lives on the device between launches.");
+  }
   const top = values.reduce((most, [, value]) => Math.max(most, value), 1);
   const end = Math.max(values[values.length - 1][0], ...recording.launches.map(([begin, length]) => begin + length)) * 1.02 || 1;
   const { step } = ticks(0, end, 6);

@@ -32,7 +32,9 @@ def record(request: Request) -> dict[str, Any]:
                 handle(*opened.arguments)
             memory = opened.worker.memory_stats()
             arguments = _arguments(opened)
+            own = f" of worker {opened.worker._ready('record', 0).id}"
         events = json.loads(path.read_text())["traceEvents"]
+        events = [event for event in events if event["ph"] != "C" or event["name"].endswith(own)]
     return {"arguments": arguments, "memory": {name: memory[name] for name in _SIZES}, **timeline(events)}
 
 

@@ -278,6 +278,9 @@ class BenchmarkStats:
             launch: As in `format_tree`.
             us: As in `format_tree`.
             file: Where to; standard output if not given.
+
+        Raises:
+            IndexError: There is no such launch.
         """
         print(self.format_tree(launch, us=us), file=file or sys.stdout)
 

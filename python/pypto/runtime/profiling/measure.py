@@ -46,6 +46,7 @@ def profile(
     Raises:
         TypeError: `compiled` is no compiled program, or an argument does not fit.
         ValueError: A number is wrong, or an argument is resident on another worker.
+        RuntimeError: This build records no spans, or the device failed.
     """
     for name, value, least in (("launches", launches, 1), ("warmup", warmup, 0), ("cores", cores, 1)):
         check_int(name, value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,9 +13,12 @@ from pypto import failures
 if TYPE_CHECKING:
     from pypto.runtime.profiling.result import Profile, Step
 
-_ENDINGS = (".png", ".svg")
+ENDINGS = (".png", ".svg")
+"""Of the files that can be written."""
 _NAMED = 12
 """Steps in the legend: those with most time."""
+_NEAR = 0.06
+"""Decades between points whose numbers would lie on each other."""
 _HUES = {"chain": "#0a7a5c", "product": "#2f6fb5", "tile": "#b36b00"}
 
 
@@ -26,8 +30,8 @@ def write(profile: Profile, path: str | os.PathLike[str]) -> None:
         ValueError: The name ends in neither `.png` nor `.svg`.
     """
     ending = Path(path).suffix.lower()
-    if ending not in _ENDINGS:
-        raise failures.PLOT_FORMAT(f"a roofline is written as {' or '.join(_ENDINGS)}, got {os.fspath(path)!r}")
+    if ending not in ENDINGS:
+        raise failures.PLOT_FORMAT(f"a roofline is written as {' or '.join(ENDINGS)}, got {os.fspath(path)!r}")
     if importlib.util.find_spec("matplotlib") is None:
         raise failures.MISSING_EXTRA("roofline plots need matplotlib: pip install 'pypto[plot]'")
     from matplotlib import rc_context
@@ -49,15 +53,19 @@ def _draw(axes: Any, profile: Profile) -> None:
     _roofs(axes, profile, shown, low, high)
     most = max((step.us for step in shown), default=1.0)
     named = sorted(shown, key=lambda step: -step.us)[:_NAMED]
+    numbers: list[tuple[float, float, list[int]]] = []
     for number, (step, x) in enumerate(zip(shown, intensities, strict=True), 1):
         y = step.flops_per_second / 1e9
         size = 30 + 300 * step.us / most
         axes.scatter([x], [y], s=size, color=_HUES[step.kind], alpha=0.8, zorder=3, edgecolor="white")
-        axes.annotate(str(number), (x, y), fontsize=8, ha="center", va="center", zorder=4)
+        _add(numbers, number, x, y)
         if step not in named:
             continue
         label = f"{number}: line {step.line}, {step.name}, {step.us:,.1f} us ({step.share:.0%})"
         axes.scatter([], [], s=40, color=_HUES[step.kind], label=label)
+    for x, y, together in numbers:
+        beside = {"xytext": (13, 0), "textcoords": "offset points", "ha": "left"} if together[1:] else {"ha": "center"}
+        axes.annotate(", ".join(map(str, together)), (x, y), fontsize=8, va="center", zorder=4, **beside)
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(low, high)
@@ -68,6 +76,15 @@ def _draw(axes: Any, profile: Profile) -> None:
     axes.grid(visible=True, which="major", linewidth=0.4, alpha=0.6)
     if shown:
         axes.legend(loc="best", fontsize=8)
+
+
+def _add(numbers: list[tuple[float, float, list[int]]], number: int, x: float, y: float) -> None:
+    """Puts a number at a place, or to those at nearly the same place: on each other nobody could read them."""
+    for other_x, other_y, together in numbers:
+        if max(abs(math.log10(x / other_x)), abs(math.log10(y / other_y))) < _NEAR:
+            together.append(number)
+            return
+    numbers.append((x, y, [number]))
 
 
 def _roofs(axes: Any, profile: Profile, shown: list[Step], low: float, high: float) -> None:

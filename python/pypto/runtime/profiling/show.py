@@ -105,6 +105,12 @@ def explanation(profile: Profile) -> list[str]:
         f"FP32 {peaks.fp32 / 1e9:,.0f}, BF16 {peaks.bf16 / 1e9:,.0f}, INT8 {peaks.int8 / 1e9:,.0f} GFLOP/s. "
         f"Above 100 % of memory bytes come from caches, which give {peaks.cached_read / 1e9:,.0f} GB/s.",
     ]
+    if profile.cores > 1:
+        lines.insert(
+            1,
+            f"Tasks ran one after the other here, the steps of each on {profile.cores:,} cores, so that each "
+            "has a time of its own; other launches run those side by side that do not wait for each other.",
+        )
     if any(one.us is not None and not one.measured for one in profile.rows):
         lines.insert(
             1,

@@ -13,6 +13,7 @@ use super::super::packed::PackedForms;
 use super::NO_VERSION;
 use crate::arena::{Arena, Chunk, Purpose};
 use crate::device::Device;
+use crate::trace::{self, names};
 use std::collections::HashMap;
 
 /// Smaller arguments are copied: that takes 5 us and less.
@@ -104,7 +105,9 @@ impl Kept {
             if is_known_to_differ || argument.wait > 0 || self.used + wanted > self.limit {
                 return;
             }
+            let reserve = trace::span(names::RESERVE, 0, wanted);
             let Ok(chunk) = arena.reserve(wanted, Purpose::Staging) else { return };
+            drop(reserve);
             self.used += chunk.bytes();
             staged.kept = arena.chunk_pointer(&chunk);
             argument.copy = Some(chunk);
