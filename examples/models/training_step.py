@@ -2,8 +2,8 @@
 
 What it teaches: parameters and moments are resident ``pl.InOut`` tensors, so that a step copies the batch in and the
 loss out. Blocks add their part of a gradient with ``atomic=pl.AtomicType.Add``; ``a_trans`` and ``b_trans`` multiply
-with transposed operands without moving them. What changes from step to step (Adam's bias corrections) comes in a tensor:
-a scalar argument would be a constant of the compiled kernel, and each step would compile another.
+with transposed operands without moving them. What changes from step to step (Adam's bias corrections) comes in a
+tensor: a scalar argument would be a constant of the compiled kernel, and each step would compile another.
 """
 
 from __future__ import annotations
