@@ -76,28 +76,31 @@ class Liveness:
         return _only_assigns(stmt) and id(stmt) not in self._wanted
 
     def _block(self, body: list[Stmt], live: Names) -> Names:
+        now = set(live)
         for stmt in reversed(body):
-            live = self._statement(stmt, live)
-        return live
+            if isinstance(stmt, (ForStmt, WhileStmt, IfStmt, ScopeStmt)):
+                now = set(self._nested(stmt, frozenset(now)))
+                continue
+            if isinstance(stmt, (BreakStmt, ContinueStmt)):
+                left, following = self._loops[-1]
+                now = set(left if isinstance(stmt, BreakStmt) else following)
+                continue
+            target = defined(stmt)
+            if not self._in_scope and _only_assigns(stmt):
+                if target not in now:
+                    continue
+                self._wanted.add(id(stmt))
+            if target is not None:
+                now.discard(target)
+            now.update(used(stmt))
+        return frozenset(now)
 
-    def _statement(self, stmt: Stmt, live: Names) -> Names:
+    def _nested(self, stmt: ForStmt | WhileStmt | IfStmt | ScopeStmt, live: Names) -> Names:
         if isinstance(stmt, ForStmt):
             return self._for(stmt, live)
         if isinstance(stmt, WhileStmt):
             return self._while(stmt, live)
-        if isinstance(stmt, IfStmt):
-            return self._if(stmt, live)
-        if isinstance(stmt, ScopeStmt):
-            return self._scope(stmt, live)
-        if isinstance(stmt, (BreakStmt, ContinueStmt)):
-            left, following = self._loops[-1]
-            return left if isinstance(stmt, BreakStmt) else following
-        target = defined(stmt)
-        if not self._in_scope and _only_assigns(stmt):
-            if target not in live:
-                return live
-            self._wanted.add(id(stmt))
-        return (live if target is None else live - {target}).union(used(stmt))
+        return self._if(stmt, live) if isinstance(stmt, IfStmt) else self._scope(stmt, live)
 
     def _if(self, stmt: IfStmt, live: Names) -> Names:
         taken = self._decided(_stated(stmt.cond))
