@@ -90,6 +90,22 @@ def test_a_predicate_decides_whether_a_task_runs(second: int) -> None:
 
 
 @pl.jit
+def behind_a_prevented_task(flags: pl.Tensor, x: pl.InOut[pl.Tensor]):
+    x, _ = pl.submit(scale, x, x, 2.0)
+    x, perhaps = pl.submit(scale, x, x, 3.0, predicate=flags[0] > 0)
+    x, _ = pl.submit(scale, pl.no_dep(x), pl.no_dep(x), 5.0, deps=[perhaps])
+    return x
+
+
+@pytest.mark.parametrize("flag", [0, 1])
+def test_who_waits_for_a_prevented_task_waits_for_what_that_would_wait_for(flag: int) -> None:
+    """Without it the sanitizer finds a race of the first task and the last."""
+    x = f32(4, 8)
+    got = run(behind_a_prevented_task, np.array([flag], np.int32), x)[-1]
+    np.testing.assert_allclose(got, x * (30 if flag else 10), rtol=1e-6)
+
+
+@pl.jit
 def numbers(x: pl.Tensor, out: pl.Out[pl.Tensor], n: pl.Scalar[pl.INT32]):
     counts = pl.array.create(4, pl.INT32)
     for i in pl.range(4):

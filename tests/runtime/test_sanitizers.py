@@ -342,6 +342,26 @@ def test_a_page_beyond_the_tensor_is_reported_with_its_box_and_the_others_are_do
 
 
 @pl.jit
+def counted(flags: pl.Tensor, n: pl.Scalar[pl.INDEX], x: pl.InOut[pl.Tensor]):
+    k = 0
+    while k < n and flags[k] == 1:
+        k = k + 1
+    with pl.at(level=pl.Level.CORE_GROUP):
+        x[0:1, :] = pl.add(x[0:1, :], pl.cast(k, pl.FP32))
+    return x
+
+
+def test_an_element_that_and_reads_beyond_the_end_is_found_with_what_to_do() -> None:
+    """Both sides of `and` are evaluated, on the real chip too: the result is right here, and luck there."""
+    (beyond,) = findings(counted, torch.ones(4, dtype=torch.int32), 4, out(4, 64), sanitize="bounds")
+    assert (beyond.memory.tensor, beyond.memory.offsets) == ("flags", (4,))
+    assert beyond.message.endswith(
+        "put it into an `if` that leaves such indices out (`and` and `or` evaluate both sides)"
+    )
+    assert not findings(counted, torch.tensor([1, 1, 0, 1], dtype=torch.int32), 4, out(4, 64), sanitize="bounds")
+
+
+@pl.jit
 def gathers(
     x: pl.Tensor[[16, 64], pl.FP32], index: pl.Tensor[[16, 8], pl.INT32], out: pl.Out[pl.Tensor[[16, 8], pl.FP32]]
 ):

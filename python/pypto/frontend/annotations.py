@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
 
+from pypto.frontend.arithmetic import OPERATORS, called, is_pure
 from pypto.frontend.namespace import MISSING, Namespace
 from pypto.frontend.source import Source
 from pypto.frontend.values import NONE, TASK_ID, ArrayValue, Value, describe, is_scalar
@@ -56,21 +57,16 @@ class ParamSpec:
         return None if self.view is None or self.view.valid_shape is None else tuple(self.view.valid_shape)
 
 
-_OPERATORS: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.FloorDiv: lambda a, b: a // b,
-    ast.Mod: lambda a, b: a % b,
-}
-
-
 class Unreadable(Exception):
     """An annotation is none of the language's."""
 
 
 def evaluate(node: ast.expr, namespace: Namespace | _Inside) -> Any:
-    """The Python value of an annotation: names, attributes, subscripts, lists, numbers and arithmetic, nothing else."""
+    """The Python value of an annotation: names, attributes, subscripts, lists, numbers and arithmetic.
+
+    Of functions it calls those of the language, pure ones of Python, and by their names those of the author: of an
+    annotation that is no string, Python has called them already. Text that stands in no module has none.
+    """
     if isinstance(node, ast.Constant):
         if isinstance(node.value, str):
             return evaluate(ast.parse(node.value, mode="eval").body, namespace)
@@ -86,7 +82,9 @@ def evaluate(node: ast.expr, namespace: Namespace | _Inside) -> Any:
         namespace.captures.note_attribute(owner, node.attr, value)
         return value
     if isinstance(node, ast.Subscript):
-        return evaluate(node.value, namespace)[evaluate(node.slice, namespace)]
+        owner = evaluate(node.value, namespace)
+        namespace.captures.note_container(owner)
+        return owner[plain(node.slice, namespace) if isinstance(owner, dict) else evaluate(node.slice, namespace)]
     if isinstance(node, ast.Tuple):
         return tuple(evaluate(item, namespace) for item in node.elts)
     if isinstance(node, ast.Dict) and all(node.keys):
@@ -97,16 +95,19 @@ def evaluate(node: ast.expr, namespace: Namespace | _Inside) -> Any:
         }
     if isinstance(node, ast.List):
         return [evaluate(item, namespace) for item in node.elts]
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+    if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
         operands = evaluate(node.left, namespace), evaluate(node.right, namespace)
         if not all(isinstance(operand, (int, float, DynVar)) for operand in operands):
             raise Unreadable(f"`{ast.unparse(node)}` calculates with something that is no number")
-        return _OPERATORS[type(node.op)](*operands)
+        return OPERATORS[type(node.op)](*operands)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -evaluate(node.operand, namespace)
     if isinstance(node, ast.Call):
         function = evaluate(node.func, namespace)
-        if not getattr(function, "__module__", "").startswith("pypto.language"):
+        if is_pure(function) and not node.keywords:
+            return called(function, [evaluate(item, namespace) for item in node.args])
+        authors = isinstance(node.func, ast.Name) and isinstance(function, FunctionType)
+        if not authors and not (getattr(function, "__module__", None) or "").startswith("pypto.language"):
             raise Unreadable(f"`{ast.unparse(node)}` calls something that is not of the language")
         return function(
             *(plain(item, namespace) for item in node.args),
@@ -141,7 +142,9 @@ def read_params(source: Source, namespace: Namespace, skip_self: bool, jit: bool
             continue
         try:
             annotation = known.get(argument.arg)
-            if argument.annotation is not None and (annotation is None or isinstance(annotation, str)):
+            if isinstance(annotation, str):
+                annotation = evaluate(ast.parse(annotation, mode="eval").body, namespace)
+            elif annotation is None and argument.annotation is not None:
                 annotation = evaluate(argument.annotation, namespace)
             specs.append(_spec(argument, annotation))
             if jit and specs[-1].view is not None:
@@ -149,7 +152,16 @@ def read_params(source: Source, namespace: Namespace, skip_self: bool, jit: bool
                     "a pl.TensorView stands in @pl.function only; in @pl.jit the third item is a layout such as pl.NZ, "
                     "and a slice says what is valid: pl.slice(x, shape, offset, valid_shape=[...])"
                 )
-        except (Unreadable, TypeError, ValueError, AttributeError, KeyError, SyntaxError, RecursionError) as error:
+        except (
+            Unreadable,
+            TypeError,
+            ValueError,
+            AttributeError,
+            LookupError,
+            ArithmeticError,
+            SyntaxError,
+            RecursionError,
+        ) as error:
             place = argument.annotation or argument
             problems.append(
                 Diagnostic(

@@ -167,9 +167,13 @@ class Builder:
         return var
 
     def detach(self, value: Value, node: ast.AST | Loc) -> Value:
-        """`value` as it is now: a scalar that may change is copied, also inside a tuple."""
+        """`value` as it is now: a scalar, or the task id of a name, that may change is copied, also inside a tuple."""
         if isinstance(value, ScalarVar) and value.mutable:
             return self.let(value, node, value.name)
+        if isinstance(value, PyValue) and value.ids is not None and value.ids.var in self.frame.tasks.values():
+            now = TaskRef(TaskVar(self.unique("task")))
+            self.emit(TaskStmt("assign", now, (value.ids,), node if isinstance(node, Loc) else self.loc(node)))
+            return PyValue(value.obj, now)
         if isinstance(value, tuple):
             return tuple(self.detach(item, node) for item in value)
         return value

@@ -8,10 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pypto.frontend import invoke, lanes, scalars, tasks, views
+from pypto.frontend.arithmetic import called, is_pure
 from pypto.frontend.builder import Builder, usable
 from pypto.frontend.elsewhere import WRITTEN
 from pypto.frontend.rules import RULES
-from pypto.frontend.values import BoundMethod, PyValue, Value, Window, describe, is_scalar
+from pypto.frontend.values import BoundMethod, PyValue, Value, Window, describe, is_scalar, plain_numbers
 from pypto.ir.exprs import Const, cast, literal
 from pypto.language.dtypes import DataType
 from pypto.language.jit import JITFunction
@@ -93,7 +94,20 @@ class Calls:
                 text = str(node.args[0].value).strip("+").lower()
                 if text in ("inf", "-inf", "infinity", "-infinity", "nan"):  # what no literal can say
                     return literal(float(text))
+            if is_pure(callee.obj) and not node.keywords:
+                return self._calculate(callee, node)
         return self._reject(callee, node)
+
+    def _calculate(self, callee: PyValue, node: ast.Call) -> Value:
+        """Python's own arithmetic on constants: `math.sqrt(HEAD_DIM)`, `len(SIZES)`."""
+        given = [plain_numbers(usable(self.builder, self.reader.expressions.value(item))) for item in node.args]
+        if None in given:
+            return self._reject(callee, node)
+        try:
+            result = called(callee.obj, given)
+        except (TypeError, ValueError, ArithmeticError) as error:
+            self.builder.fail("value", f"`{ast.unparse(node)}`: {error}", node, "write the number")
+        return self.reader.expressions.of_python(result, node)
 
     def operation(self, form: Form, node: ast.Call) -> Value:
         """A call of an operation of the table."""

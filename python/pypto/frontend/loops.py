@@ -10,7 +10,7 @@ from pypto.frontend import lanes, scalars, scopes, views
 from pypto.frontend.assigned import assigned_names
 from pypto.frontend.builder import usable
 from pypto.frontend.regions import LoopState
-from pypto.frontend.values import PyValue, Value, Window, describe, is_scalar
+from pypto.frontend.values import PyValue, Value, Window, describe, is_scalar, is_task_id
 from pypto.ir.exprs import Const, Expr, ScalarVar, index
 from pypto.ir.nodes import ForStmt, Stmt, Var, WhileStmt
 from pypto.language.dtypes import INDEX
@@ -132,7 +132,7 @@ def _counted(reader: Reader, node: ast.For, call: ast.Call, kind: str) -> None:
 
     _, block = regions.loop(node, body, carried, _runs(start, stop, step))
     builder.emit(ForStmt(variable, start, stop, step, kind, block, builder.loc(node)))
-    finals = [builder.frame.names[name] for name in carried]
+    finals = _finals(reader, node, carried)
     _unshadow(reader, inside)
     if carried:
         _hide(reader, node, before)
@@ -196,17 +196,20 @@ def _begin(reader: Reader, initial: ast.expr, carried: list[str]) -> None:
             initial,
             "name one value for each: for i, (a, b) in pl.range(n, init_values=(a0, b0)):",
         )
-    for name, value in zip(carried, values, strict=True):
+    begun: list[Value] = []
+    for value in values:
         if isinstance(value, Window):
             value = views.load_window(builder, value, initial)
-        if not is_scalar(value) and not isinstance(value, Var):
+        if not is_scalar(value) and not isinstance(value, Var) and not is_task_id(value):
             builder.fail(
                 "type",
-                f"a loop carries scalars, tiles and tensors, got {describe(value)}",
+                f"a loop carries scalars, tiles, tensors and task ids, got {describe(value)}",
                 initial,
-                "carry scalars, tiles and tensors; other things keep their meaning by their name",
+                "carry scalars, tiles, tensors and task ids; other things keep their meaning by their name",
             )
-        builder.bind(name, builder.detach(value, initial))
+        begun.append(builder.detach(value, initial))
+    for name, value in zip(carried, begun, strict=True):
+        builder.bind(name, value)
 
 
 def _end_of_round(reader: Reader, state: LoopState, node: ast.For, carried: list[str]) -> None:
@@ -221,8 +224,18 @@ def _end_of_round(reader: Reader, state: LoopState, node: ast.For, carried: list
             node.body[-1],
             f"yield one value for each of {', '.join(carried)}",
         )
-    for name, value in zip(carried, state.yielded, strict=True):
+    values = state.yielded
+    if len(values) > 1:  # names may swap their task ids
+        values = tuple(builder.detach(value, node) if is_task_id(value) else value for value in values)
+    for name, value in zip(carried, values, strict=True):
         builder.bind(name, value)
+
+
+def _finals(reader: Reader, node: ast.For, carried: list[str]) -> list[Value]:
+    """The final values, before the names that were carried mean again what they meant outside."""
+    builder = reader.builder
+    values = [builder.frame.names[name] for name in carried]
+    return [builder.detach(value, node) if is_task_id(value) else value for value in values]
 
 
 def _name_finals(reader: Reader, node: ast.For, finals: list[Value]) -> None:
@@ -336,7 +349,7 @@ def _while_carried(reader: Reader, node: ast.For, call: ast.Call) -> None:
 
     _, block = reader.regions.loop(node, body, carried)
     builder.emit(WhileStmt(head, condition[0], block, builder.loc(node)))
-    finals = [builder.frame.names[name] for name in carried]
+    finals = _finals(reader, node, carried)
     _unshadow(reader, carried)
     _hide(reader, node, known)
     _name_finals(reader, node, finals)

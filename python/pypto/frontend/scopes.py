@@ -12,7 +12,7 @@ from pypto.frontend import tasks
 from pypto.frontend.builder import Refused, usable
 from pypto.frontend.values import PyValue, describe, task_id
 from pypto.ir.exprs import Const, Expr, ScalarOp, ScalarVar
-from pypto.ir.nodes import CallStmt, IfStmt, Let, Order, ScopeStmt, TaskRef, TaskVar
+from pypto.ir.nodes import CallStmt, Let, Order, ScopeStmt, TaskRef, TaskVar
 from pypto.language.dtypes import INDEX
 from pypto.language.enums import Level, ScopeMode
 from pypto.language.scopes import spmd as pl_spmd
@@ -142,11 +142,9 @@ def _kernel_scope(
             read()
     finally:
         builder.level = "orchestration"
-    scope = ScopeStmt(_name(reader, call, node), blocks, body, builder.loc(node), order)
-    if condition is None:
-        builder.emit(scope)
-    else:
-        builder.emit(IfStmt(condition, [scope], tasks.not_run([scope]), builder.loc(node)))
+    if condition is not None and blocks is not None:
+        blocks = tasks.blocks_if(condition, blocks)
+    builder.emit(ScopeStmt(_name(reader, call, node), blocks, body, builder.loc(node), order))
 
 
 def read_spmd_loop(reader: Reader, node: ast.For, call: ast.Call) -> None:
@@ -192,7 +190,7 @@ def _spmd(reader: Reader, node: ast.With, call: ast.Call, order: Order) -> None:
                 "open one pl.spmd per kernel",
             )
         launches[0].blocks, launches[0].order = blocks, order
-        builder.block.extend(tasks.predicated(builder, body, condition, node))
+        builder.block.extend(tasks.predicated(builder, body, condition))
         return
     if not asks:
         builder.fail(

@@ -9,7 +9,7 @@ from pypto.frontend import boxes, loops, scalars, scopes, views
 from pypto.frontend.annotations import check_local
 from pypto.frontend.assigned import assigned_names
 from pypto.frontend.builder import Builder, Refused, usable
-from pypto.frontend.values import NONE, POISON, PyValue, Value, Window, describe, is_scalar, same_type
+from pypto.frontend.values import NONE, POISON, PyValue, Value, Window, describe, is_scalar, is_task_id, same_type
 from pypto.ir.exprs import Const, Expr, ScalarVar, Symbol
 from pypto.ir.nodes import BreakStmt, ContinueStmt, IfStmt, Let, OpStmt, Var
 from pypto.ir.types import TileType, same_box, same_valid
@@ -132,7 +132,8 @@ class Statements:
         if is_scalar(value):
             self._assign_scalar(name, value, node)
             return
-        value = builder.detach(value, node)
+        if not is_task_id(value):  # binding one copies it
+            value = builder.detach(value, node)
         if isinstance(value, Var):
             value = self._settle(name, value)
         elif value == NONE and isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):

@@ -14,11 +14,11 @@ from pypto.frontend import invoke, scalars, views
 from pypto.frontend.builder import Builder, usable
 from pypto.frontend.values import NONE, TASK_ID, ArrayValue, PyValue, Value, describe, is_task_id, task_id
 from pypto.ir.diagnostics import Loc
-from pypto.ir.exprs import Const, Expr, cast, index
-from pypto.ir.nodes import CallStmt, IfStmt, OpStmt, Order, ScopeStmt, Stmt, TaskRef, TaskStmt, TaskVar, Var
+from pypto.ir.exprs import Const, Expr, binary, cast, index
+from pypto.ir.nodes import CallStmt, OpStmt, Order, Stmt, TaskRef, TaskStmt, TaskVar, Var
 from pypto.ir.types import TensorType, TileType
 from pypto.language import dtypes
-from pypto.language.dtypes import FP32, DataType
+from pypto.language.dtypes import FP32, INDEX, DataType
 from pypto.language.stubs import MARK
 
 if TYPE_CHECKING:
@@ -58,24 +58,26 @@ def submit(reader: Reader, node: ast.Call, name: str) -> Value:
         if isinstance(stmt, CallStmt):
             stmt.blocks = blocks if blocks is not None else stmt.blocks
             stmt.order = order
-    builder.block.extend(predicated(builder, block, condition, node))
+    builder.block.extend(predicated(builder, block, condition))
     if result == NONE:
         return task_id(out)
     return (*result, task_id(out)) if isinstance(result, tuple) else (result, task_id(out))
 
 
-def predicated(builder: Builder, block: list[Stmt], condition: Expr | None, node: ast.AST) -> list[Stmt]:
+def predicated(builder: Builder, block: list[Stmt], condition: Expr | None) -> list[Stmt]:
     """`block` with its launches under a condition; memory and views that it makes exist in any case."""
-    if condition is None:
-        return block
-    launches = [stmt for stmt in block if isinstance(stmt, CallStmt)]
-    rest = [stmt for stmt in block if not isinstance(stmt, CallStmt)]
-    return [*rest, IfStmt(condition, list(launches), not_run(launches), builder.loc(node))]
+    for stmt in block:
+        if isinstance(stmt, CallStmt) and condition is not None:
+            stmt.blocks = blocks_if(condition, stmt.blocks)
+    return block
 
 
-def not_run(launches: list[CallStmt] | list[ScopeStmt]) -> list[Stmt]:
-    """In place of launches that a predicate prevents: whoever waits for them waits for what they would wait for."""
-    return [TaskStmt("dummy", stmt.order.out, stmt.order.deps, stmt.loc) for stmt in launches if stmt.order.out]
+def blocks_if(condition: Expr, blocks: Expr) -> Expr:
+    """The blocks of a task that a predicate may prevent.
+
+    It is a task of no blocks then, which waits for what it would wait for, as do those that wait for it.
+    """
+    return binary("mul", cast(condition, INDEX), blocks, INDEX)
 
 
 def read_predicate(reader: Reader, call: ast.Call) -> Expr | None:

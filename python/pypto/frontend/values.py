@@ -104,6 +104,14 @@ def python_number(obj: Any) -> Any:
     return obj
 
 
+def plain_numbers(value: Value) -> Any:
+    """A constant as Python's own number, also inside tuples; `None` for what is known at run time or is no number."""
+    if isinstance(value, tuple):
+        items = tuple(map(plain_numbers, value))
+        return None if None in items else items
+    return value.value if isinstance(value, Const) else None
+
+
 def is_scalar(value: Value | None) -> TypeGuard[Expr]:
     """Whether a value is a scalar."""
     return isinstance(value, SCALARS)

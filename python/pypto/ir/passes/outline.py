@@ -2,7 +2,7 @@
 
 Tensors and scalars that a scope uses become parameters. On-chip values that one scope defines and another uses live in
 device memory in between: the kernel that defines one stores it at its end, the kernel that uses it loads it first.
-Scalars that a kernel computes travel back the same way.
+Scalars that a kernel computes travel back the same way. What nobody reads later stays where it is (`liveness`).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from pypto.ir.nodes import (
 )
 from pypto.ir.passes.cells import cell_dtype, put, take
 from pypto.ir.passes.copies import scope_copies
+from pypto.ir.passes.liveness import Liveness
 from pypto.ir.passes.names import unused
 from pypto.ir.passes.survey import Unit, survey
 from pypto.ir.types import TensorType, TileType
@@ -40,7 +41,7 @@ def outline(program: Program) -> Program:
     functions: dict[str, Function] = {}
     for function in program.functions.values():
         if any(isinstance(stmt, ScopeStmt) for stmt in walk(function.body)):
-            outlined, kernels = _Outliner(scope_copies(function)).run()
+            outlined, kernels = _Outliner(scope_copies(without_dead(function))).run()
             for kernel in kernels:
                 kernel.name = unused(kernel.name, functions, program)
                 functions[kernel.name] = kernel
@@ -50,14 +51,35 @@ def outline(program: Program) -> Program:
     return Program(program.name, functions, program.entry_name, program.loc, program.entry_names)
 
 
+def without_dead(function: Function) -> Function:
+    """The function without the statements outside scopes that give a value which nobody reads to a name."""
+    live = Liveness(function)
+
+    def block(body: list[Stmt]) -> list[Stmt]:
+        return [kept(stmt) for stmt in body if not live.is_dead(stmt)]
+
+    def kept(stmt: Stmt) -> Stmt:
+        if isinstance(stmt, ForStmt):
+            return ForStmt(stmt.var, stmt.start, stmt.stop, stmt.step, stmt.kind, block(stmt.body), stmt.loc)
+        if isinstance(stmt, WhileStmt):
+            return WhileStmt(block(stmt.head), stmt.cond, block(stmt.body), stmt.loc)
+        if isinstance(stmt, IfStmt):
+            return IfStmt(stmt.cond, block(stmt.then), block(stmt.orelse), stmt.loc)
+        return stmt
+
+    return replace(function, body=block(function.body))
+
+
 class _Outliner:
     def __init__(self, function: Function) -> None:
         self.function = function
+        self.live = Liveness(function)
         self.units: dict[int, Unit] = {}
         self.outside: set[Name] = set()
         self.mentions: dict[Name, int] = {}
         self.temporaries: dict[Name, Var] = {}
         self.kernels: list[Function] = []
+        self.kept: set[Name] = set()
 
     def run(self) -> tuple[Function, list[Function]]:
         """The function without scopes, and their kernels."""
@@ -65,6 +87,7 @@ class _Outliner:
         for unit in self.units.values():
             for name in {**unit.used, **unit.assigned}:
                 self.mentions[name] = self.mentions.get(name, 0) + 1
+        self.kept = {name for at, unit in self.units.items() for name in unit.assigned if name in self.live.after[at]}
         body = self._rewrite(self.function.body)
         created: list[Stmt] = [
             OpStmt(
@@ -133,7 +156,8 @@ class _Outliner:
         return result
 
     def _outline(self, scope: ScopeStmt) -> list[Stmt]:
-        unit = self.units[id(scope)]
+        unit, later = self.units[id(scope)], self.live.after[id(scope)]
+        needed = self.live.before[id(scope)] & (self.kept | self.outside)
         loc = scope.loc
         before: list[Stmt] = []
         after: list[Stmt] = []
@@ -143,36 +167,36 @@ class _Outliner:
         for name in {**unit.used, **unit.assigned}:
             inside = name in unit.assigned
             crosses = self._crosses(name)
+            enters, stays = crosses and name in needed, crosses and inside and name in later
             if isinstance(name, Var):
                 if isinstance(name.type, TileType):
-                    if not crosses:
+                    if not enters and not stays:
                         continue
                     temporary = self._temporary(name)
                     tensors[temporary] = None
                     zero = tuple(index(0) for _ in name.type.shape)
-                    if name in unit.exposed:
+                    if enters:
                         whole = {
                             "box": name.type.shape,
                             "keep": tuple(range(len(name.type.shape))),
                             "transposed": False,
                         }
                         before.append(OpStmt("load", name, (temporary, zero, name.type.valid), loc, whole))
-                    if inside:
+                    if stays:
                         box = {"box": name.type.shape}
                         after.append(OpStmt("store", None, (name, zero, temporary, name.type.valid), loc, box))
                 elif not inside:
                     tensors[name] = None
-            elif isinstance(name, Symbol):
+            elif isinstance(name, Symbol) or not inside:
                 scalars[name] = None
-            elif inside and crosses:
-                cell = self._temporary(name)
-                tensors[cell] = None
-                if name in unit.exposed:
+            else:
+                if enters:
                     scalars[name] = None
-                after += put(cell, (index(0),), name, loc)
-                back += take(cell, (index(0),), name, loc)
-            elif not inside:
-                scalars[name] = None
+                if stays:
+                    cell = self._temporary(name)
+                    tensors[cell] = None
+                    after += put(cell, (index(0),), name, loc)
+                    back += take(cell, (index(0),), name, loc)
         for statement in (*before, *after):
             for name in leaves(statement.args) if isinstance(statement, OpStmt) else ():
                 if isinstance(name, (ScalarVar, Symbol)) and name not in unit.assigned:

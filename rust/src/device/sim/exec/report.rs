@@ -192,9 +192,13 @@ impl<'a> Reporter<'a> {
         let axis = (0..view.rank)
             .find(|&axis| offsets[axis] < 0 || offsets[axis].saturating_add(extents[axis] as i64) > shape[axis] as i64)
             .unwrap_or(0);
+        let remedy = if extents.iter().all(|&extent| extent == 1) {
+            "put it into an `if` that leaves such indices out (`and` and `or` evaluate both sides)"
+        } else {
+            "make the box smaller, or pass valid_shape with the extent that exists"
+        };
         let message = format!(
-            "an access to [{}:{}] along axis {axis} of {tensor:?}, which has {} elements there; make the box smaller, or \
-             pass valid_shape with the extent that exists",
+            "an access to [{}:{}] along axis {axis} of {tensor:?}, which has {} elements there; {remedy}",
             offsets[axis],
             offsets[axis].saturating_add(extents[axis] as i64),
             shape[axis]
