@@ -7,7 +7,8 @@
 
 use super::bound::BoundLaunch;
 use super::codes::Edge;
-use super::host::{HostArray, Keep, Role};
+use super::host::{HostArray, Role};
+use super::keep::Keep;
 use super::scalar;
 use super::settings;
 use super::shared::Shared;
@@ -211,6 +212,14 @@ impl RegistrationHandle {
         launched.map_err(|error| way::launch_error(*error, values))
     }
 
+    /// Whether a launch with these settings writes files about itself.
+    pub(super) fn writes_files(&self, py: Python<'_>, config: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
+        match config {
+            Some(config) if !self.compiled.is_none(py) => settings::wants_files(config),
+            _ => Ok(false),
+        }
+    }
+
     /// Launches while diagnostics are written. The worker's own launchers, which know no compiled program, come here no
     /// second time.
     #[cold]
@@ -294,8 +303,7 @@ impl Callable for RegistrationHandle {
     ) -> PyResult<Py<PyAny>> {
         self.check_call(config)?;
         if let Some(config) = config
-            && !self.compiled.is_none(py)
-            && settings::wants_files(config)?
+            && self.writes_files(py, Some(config))?
         {
             return self.launch_with_files(py, args, config);
         }
@@ -310,6 +318,16 @@ impl Callable for RegistrationHandle {
 
 #[pymethods]
 impl RegistrationHandle {
+    /// Refuses to make one: what a call needs is known after registration only.
+    #[new]
+    #[pyo3(signature = (*_args, **_keywords))]
+    fn new_by_hand(_args: &Bound<'_, PyTuple>, _keywords: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        Err(Edge::HandleMade.error(
+            "a RegistrationHandle is what worker.register(compiled) returns; it is not made by hand. A worker of your own \
+             may return any object that is called like one",
+        ))
+    }
+
     /// How Python calls it where it does not know of `vectorcall`: `type(handle).__call__(handle, ...)`.
     #[pyo3(signature = (*args, config = None))]
     fn __call__<'py>(
@@ -334,9 +352,7 @@ impl RegistrationHandle {
         args: &Bound<'py, PyTuple>,
         config: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        slf.get().check_call(config)?;
-        let _settings = settings::announce(config)?;
-        submit::plain(slf, args.as_slice())
+        submit::checked(slf, args.as_slice(), config)
     }
 
     #[getter]

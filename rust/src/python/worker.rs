@@ -10,7 +10,7 @@ use super::program::Program;
 use super::shared::{Shared, detached};
 use super::tensor::{self, DeviceTensor, Resident};
 use super::transfer::{self, HostEnd};
-use super::{buffer::Buffer, dtypes, errors, platform, residency, trace, vectorcall};
+use super::{buffer::Buffer, dtypes, errors, platform, residency, trace, vectorcall, way};
 use crate::arena::{BufferSpec, Scope};
 use crate::error::Error;
 use crate::id::DeviceAddr;
@@ -112,10 +112,10 @@ impl Worker {
         let buffer = match &init {
             None if zeroed => session.allocate_zeroed(spec),
             None => session.allocate(spec),
-            Some(init) => transfer::maybe_detached(py, init.bytes(), || {
+            Some(init) => way::copy(py, &self.shared, init.bytes(), |poll| {
                 // SAFETY: `init` was read just now, has exactly the bytes of the tensor, and its object outlives the call.
-                unsafe { session.allocate_from(spec, init.data) }
-            }),
+                unsafe { session.allocate_from(spec, init.data, poll) }
+            })?,
         }?;
         drop(session);
         let resident = Resident::whole(buffer, Arc::downgrade(&self.shared));

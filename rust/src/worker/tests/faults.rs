@@ -68,7 +68,7 @@ fn an_interrupted_launch_leaves_the_worker_usable() {
     let worker =
         Fake::new(
             |launch| {
-                if (launch.poll)() { Ok(()) } else { Err(DeviceError::Interrupted { program: "add".into() }) }
+                if (launch.poll)() { Ok(()) } else { Err(DeviceError::Interrupted { what: "the launch of \"add\"".into() }) }
             },
         )
         .open();
