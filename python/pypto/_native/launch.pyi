@@ -40,6 +40,13 @@ class RegistrationHandle:
 
     __test__: ClassVar[bool]
 
+    def __new__(cls, *_args: object, **_keywords: object) -> NoReturn:
+        """Refuses to make one: `ChipWorker.register` does.
+
+        Raises:
+            TypeError: Always.
+        """
+
     def __call__(self, *args: Any, config: Any = None) -> Any:
         """Launches the program; see `ChipWorker.run` for arguments, result and errors.
 
@@ -130,8 +137,12 @@ class BoundLaunch:
             RuntimeError: The handle was unregistered or its worker closed.
         """
 
-    def submit(self) -> LaunchFuture:
-        """Queues the launch; see `RegistrationHandle.submit`, also for what it raises."""
+    def submit(self, *, config: Any = None) -> LaunchFuture:
+        """Queues the launch; see `RegistrationHandle.submit`, also for what it raises.
+
+        Args:
+            config: Settings of this launch, as for a call.
+        """
 
     @property
     def handle(self) -> RegistrationHandle:

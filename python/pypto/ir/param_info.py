@@ -20,12 +20,13 @@ class ParamDirection(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ParamInfo:
-    """Name, direction, extents (`None` for a scalar, -1 for a dynamic extent) and dtype."""
+    """Name, direction, extents (`None` for a scalar, -1 for a dynamic extent), dtype, and whether it is tagged."""
 
     name: str
     direction: ParamDirection
     shape: tuple[int, ...] | None
     dtype: DataType
+    dump_tag: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ def metadata_of(meta: dict[str, Any]) -> Metadata:
             ParamDirection[param["direction"]],
             None if param["shape"] is None else tuple(param["shape"]),
             DataType.from_name(param["dtype"]),
+            param.get("dump_tag", False),
         )
         for param in meta["params"]
     )

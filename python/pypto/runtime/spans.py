@@ -169,10 +169,12 @@ class Recorder:
         ended = []
         for span in spans:
             inv, depth = span[1], span[2]
+            if inv == 0:  # of no launch, or of one that only looks at another one
+                continue
             self._pending.setdefault(inv, []).append(span)
             if depth == 0:
                 ended.append(inv)
-        return [_invocation(pid, inv, self._pending.pop(inv)) for inv in sorted(set(ended)) if inv != 0]
+        return [_invocation(pid, inv, self._pending.pop(inv)) for inv in sorted(set(ended))]
 
     def __enter__(self) -> Self:
         """Records from the construction on."""

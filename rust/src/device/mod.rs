@@ -22,6 +22,11 @@ pub trait Device: Send + Sync {
     /// How many cores it has.
     fn cores(&self) -> usize;
 
+    /// Whether its launches only look at what launches elsewhere do: they are no launches of the program in a trace.
+    fn is_observing(&self) -> bool {
+        false
+    }
+
     /// Verifies `program`, resolves its kernels and plans its scratch memory.
     fn compile(&self, program: &Program) -> Result<Box<dyn Executable>, DeviceError>;
 

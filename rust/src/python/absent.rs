@@ -10,7 +10,10 @@ use pyo3::sync::PyOnceLock;
 
 /// Names, and what to write.
 const INSTEAD: &[(&[&str], &str)] = &[
-    (&["cpu", "to", "cuda", "type", "float", "half", "bfloat16", "int", "long", "double"], "to_host() gives a torch tensor"),
+    (
+        &["cpu", "to", "cuda", "type", "float", "half", "bfloat16", "int", "long", "double"],
+        "to_host() gives a torch tensor",
+    ),
     (&["item", "tolist"], "to_host() gives a torch tensor, which has it"),
     (&["detach", "requires_grad", "requires_grad_", "grad", "grad_fn", "backward"], "a device tensor has no gradient"),
     (&["clone"], "worker.from_host(t.to_host()) is a copy"),

@@ -2,10 +2,10 @@
 
 use super::codes::Edge;
 use crate::device::Device;
-use crate::device::sim::{Chip, SimDevice};
 use crate::device::sim::pool::{MAX_CORES, default_cores};
 use crate::device::sim::profile::ProfilingDevice;
 use crate::device::sim::sanitize::{CheckingDevice, Sanitizers};
+use crate::device::sim::{Chip, SimDevice};
 use crate::kernels::Isa;
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};

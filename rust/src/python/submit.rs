@@ -237,10 +237,7 @@ pub(super) fn checked<'py>(
     finished.call1((handle, PyTuple::new(py, args)?, config))
 }
 
-fn plain<'py>(
-    handle: &Bound<'py, RegistrationHandle>,
-    args: &[Bound<'py, PyAny>],
-) -> PyResult<Bound<'py, PyAny>> {
+fn plain<'py>(handle: &Bound<'py, RegistrationHandle>, args: &[Bound<'py, PyAny>]) -> PyResult<Bound<'py, PyAny>> {
     let this = handle.get();
     if !this.is_returning(args.len())? {
         return queue_plain(handle, handle.as_any(), args, None);

@@ -77,9 +77,8 @@ pub(super) fn copy<R>(
         return Ok(copy(&mut || true));
     }
     let mut raised = None;
-    let result = detached(py, || {
-        copy(&mut || keep_going(shared, Python::attach(|py| shared.check_signals(py)), &mut raised))
-    });
+    let result =
+        detached(py, || copy(&mut || keep_going(shared, Python::attach(|py| shared.check_signals(py)), &mut raised)));
     raised.map_or(Ok(result), Err)
 }
 

@@ -51,7 +51,7 @@ impl Session<'_> {
     ) -> Result<()> {
         let notes = self.notes.take();
         let (open, worker) = self.launching(registration)?;
-        let begun = Begun::new(registration, notes, open.residency.is_some());
+        let begun = Begun::new(registration, notes, open);
         let bind = trace::span(names::BIND, begun.invocation, 0);
         let bind_args = trace::span(names::BIND_ARGS, begun.invocation, args.len() as u64);
         let Registered { loaded, bound } = &mut open.registry.entries[registration.cid() as usize];
@@ -82,10 +82,11 @@ pub(super) struct Begun {
 
 impl Begun {
     #[inline(always)]
-    pub fn new(registration: &Registration, notes: Option<Box<Notes>>, timed: bool) -> Self {
-        let invocation = if trace::is_enabled() { trace::next_invocation() } else { 0 };
+    pub fn new(registration: &Registration, notes: Option<Box<Notes>>, open: &Open) -> Self {
+        let counts = trace::is_enabled() && !open.device.is_observing();
+        let invocation = if counts { trace::next_invocation() } else { 0 };
         let run = trace::span(names::CHIP_RUN, invocation, registration.content_id());
-        let began = timed.then(Instant::now);
+        let began = open.residency.is_some().then(Instant::now);
         if let Some(notes) = notes {
             record_notes(*notes, invocation);
         }

@@ -318,3 +318,47 @@ impl Open {
         self.arena.kept() < before
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{PIECE, Pieces};
+    use crate::device::DeviceError;
+    use std::cell::RefCell;
+
+    /// Copies of these sizes one after the other; each look is told how many bytes were copied until then, and says
+    /// whether to go on.
+    fn copied(sizes: &[u64], go_on: impl Fn(u64) -> bool) -> (Vec<(usize, usize)>, Result<(), DeviceError>) {
+        let copies = RefCell::new(Vec::new());
+        let mut poll = || go_on(copies.borrow().iter().map(|&(_, now): &(usize, usize)| now as u64).sum());
+        let mut pieces = Pieces::new(&mut poll);
+        let result = sizes.iter().try_for_each(|&bytes| {
+            pieces.copy(bytes, "the copy", |at, now| {
+                copies.borrow_mut().push((at, now));
+                Ok(())
+            })
+        });
+        (copies.into_inner(), result)
+    }
+
+    #[test]
+    fn a_copy_of_one_piece_is_one_and_asks_nobody() {
+        let (copies, result) = copied(&[PIECE], |_| panic!("it is short"));
+        assert!(result.is_ok());
+        assert_eq!(copies, [(0, PIECE as usize)]);
+    }
+
+    #[test]
+    fn pieces_cover_each_copy_and_the_look_comes_after_each_piece_of_all_together() {
+        let (piece, half) = (PIECE as usize, PIECE as usize / 2);
+        let (copies, result) = copied(&[PIECE / 2, 2 * PIECE + 5, 3], |bytes| bytes % PIECE == 0);
+        assert!(result.is_ok(), "each look came after a whole number of pieces");
+        assert_eq!(copies, [(0, half), (0, half), (half, piece), (half + piece, half + 5), (0, 3)]);
+    }
+
+    #[test]
+    fn a_look_that_says_so_ends_the_copy() {
+        let (copies, result) = copied(&[4 * PIECE], |bytes| bytes < 2 * PIECE);
+        assert_eq!(result.unwrap_err().to_string(), "the copy was interrupted");
+        assert_eq!(copies.len(), 2);
+    }
+}
