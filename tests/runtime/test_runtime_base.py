@@ -192,6 +192,20 @@ def test_a_chip_asks_its_own_memory(worker: ChipWorker) -> None:
         worker._require_owned_resident_tensor(DeviceTensor(4096, (2,), torch.float16), "argument 0")
 
 
+def test_a_chip_shows_what_it_owns_as_the_base_does(worker: ChipWorker) -> None:
+    assert worker._owned_tensors == {}
+    tensor, raw = worker.alloc_tensor((2, 3), torch.float16), worker.malloc(8)
+    part = tensor[1:]
+    assert worker._owned_tensors == {(0, tensor.data_ptr): tensor}
+    shown = worker._owned_tensors[0, tensor.data_ptr]
+    assert shown.is_live
+    worker.free_tensor(tensor)
+    assert (worker._owned_tensors, part.is_live) == ({}, False)
+    worker.free(raw)
+    closed = ChipWorker(auto_init=False)
+    assert closed._owned_tensors == {}
+
+
 def test_a_dtype_is_a_torch_dtype() -> None:
     worker = Memory()
     with pytest.raises(TypeError, match=r"dtype must be a torch\.dtype, got 'float16'"):

@@ -99,6 +99,18 @@ impl BoundLaunch {
         lock(&self.given).clone()
     }
 
+    /// Launches where `config` asks for files about it: as a plain launch of the same arguments, since those who want files
+    /// do not count its microseconds.
+    #[cold]
+    fn call_with_files<'py>(&self, py: Python<'py>, config: Option<&Bound<'py, PyAny>>) -> PyResult<Option<Py<PyAny>>> {
+        let handle = self.handle.get();
+        handle.check_call(config)?;
+        if !handle.writes_files(py, config)? {
+            return Ok(None);
+        }
+        handle.call(py, &self.given_by_user(py), config).map(Some)
+    }
+
     /// The arguments as a call of the handle takes them: without outputs that each call makes.
     #[cold]
     fn given_by_user<'py>(&self, py: Python<'py>) -> Vec<Bound<'py, PyAny>> {
@@ -285,13 +297,10 @@ impl Callable for BoundLaunch {
                 args.len()
             )));
         }
-        if let Some(config) = config {
-            let handle = self.handle.get();
-            handle.check_call(Some(config))?;
-            if handle.writes_files(py, Some(config))? {
-                // A plain launch of the same arguments: those who want files about a launch do not count its microseconds.
-                return handle.call(py, &self.given_by_user(py), Some(config));
-            }
+        if config.is_some()
+            && let Some(result) = self.call_with_files(py, config)?
+        {
+            return Ok(result);
         }
         let _settings = settings::announce(config)?;
         self.check_usable()?;
@@ -337,7 +346,7 @@ impl BoundLaunch {
         self.replace(py, found)
     }
 
-    /// Puts the launch into the queue of the worker.
+    /// Puts the launch into the queue of the worker; `config` as for a call.
     #[pyo3(signature = (*, config = None))]
     fn submit<'py>(slf: &Bound<'py, Self>, config: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         let (py, this) = (slf.py(), slf.get());

@@ -213,6 +213,7 @@ impl RegistrationHandle {
     }
 
     /// Whether a launch with these settings writes files about itself.
+    #[cold]
     pub(super) fn writes_files(&self, py: Python<'_>, config: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
         match config {
             Some(config) if !self.compiled.is_none(py) => settings::wants_files(config),
@@ -302,10 +303,10 @@ impl Callable for RegistrationHandle {
         config: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
         self.check_call(config)?;
-        if let Some(config) = config
-            && self.writes_files(py, Some(config))?
+        if let Some(given) = config
+            && self.writes_files(py, config)?
         {
-            return self.launch_with_files(py, args, config);
+            return self.launch_with_files(py, args, given);
         }
         let _settings = settings::announce(config)?;
         if self.is_returning(args.len())? {
