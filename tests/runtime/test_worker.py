@@ -186,9 +186,7 @@ def test_a_runtime_is_one_of_two() -> None:
 
 @pytest.mark.parametrize("platform", ["a2a3", "a5"])
 def test_a_real_chip_without_its_driver_is_never_simulated(platform: str) -> None:
-    text = (
-        rf'platform "{platform}" is a real Ascend chip.*driver library libascendcl\.so.*davinci3.*"{platform}sim"'
-    )
+    text = rf'platform "{platform}" is a real Ascend chip.*driver library libascendcl\.so.*davinci3.*"{platform}sim"'
     with pytest.raises(RuntimeError, match=text):
         ChipWorker(RunConfig(platform=platform, device_id=3))
 

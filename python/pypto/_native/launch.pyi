@@ -40,11 +40,16 @@ class RegistrationHandle:
 
     __test__: ClassVar[bool]
 
-    def __new__(cls, *_args: object, **_keywords: object) -> NoReturn:
-        """Refuses to make one: `ChipWorker.register` does.
+    def __new__(cls, worker: Any, cid: Any, compiled: Any) -> RegistrationHandle:
+        """A handle for a worker of your own: calling it is `worker.run(compiled, ...)`.
+
+        Args:
+            worker: A worker, of whatever class.
+            cid: What the worker calls the program.
+            compiled: The program.
 
         Raises:
-            TypeError: Always.
+            TypeError: `worker` is no `Worker`.
         """
 
     def __call__(self, *args: Any, config: Any = None) -> Any:

@@ -38,8 +38,6 @@ edge_errors! {
     StorageMoved "storage_moved" Runtime;
     /// A function of numpy was given a device tensor, and would download it. Say so: `t.numpy()`, or `t.to_host()`.
     NumpyFunction "numpy_function" Type;
-    /// Handles are not made by hand. Call `worker.register(compiled)`.
-    HandleMade "handle_made" Type;
     /// The tensor has no memory: it is fake, functional, or its storage was freed. Pass a tensor with data.
     NoMemory "no_memory" Value;
     /// The tensor is in another device's memory. Call `.cpu()`.

@@ -17,6 +17,7 @@ use super::vectorcall::{self, Callable, Vectorcall};
 use super::{dtypes, submit, way};
 use crate::program::{Dim, Param, ParamKind};
 use crate::worker::{HostTensor, NO_VERSION, Registration, Value};
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
@@ -319,16 +320,6 @@ impl Callable for RegistrationHandle {
 
 #[pymethods]
 impl RegistrationHandle {
-    /// Refuses to make one: what a call needs is known after registration only.
-    #[new]
-    #[pyo3(signature = (*_args, **_keywords))]
-    fn new_by_hand(_args: &Bound<'_, PyTuple>, _keywords: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        Err(Edge::HandleMade.error(
-            "a RegistrationHandle is what worker.register(compiled) returns; it is not made by hand. A worker of your own \
-             may return any object that is called like one",
-        ))
-    }
-
     /// How Python calls it where it does not know of `vectorcall`: `type(handle).__call__(handle, ...)`.
     #[pyo3(signature = (*args, config = None))]
     fn __call__<'py>(
@@ -405,6 +396,45 @@ impl RegistrationHandle {
         visit.call(&self.owner)?;
         visit.call(&self.compiled)
     }
+}
+
+/// Makes `RegistrationHandle(worker, cid, compiled)` give a handle that launches by way of `worker.run`: the `register` of a
+/// user's own worker returns one. It is an object of another class, which PyO3 offers no constructor for, so the slot is set
+/// here.
+pub(super) fn open_constructor(py: Python<'_>) {
+    let class = RegistrationHandle::type_object_raw(py);
+    // SAFETY: attached; a heap type of this module that nobody inherits from and that has no objects yet.
+    unsafe {
+        (*class).tp_new = Some(by_hand);
+        ffi::PyType_Modified(class);
+    }
+}
+
+/// # Safety
+/// The interpreter's promise: attached; a tuple, and a dictionary or null.
+unsafe extern "C" fn by_hand(
+    _class: *mut ffi::PyTypeObject,
+    args: *mut ffi::PyObject,
+    keywords: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: the promise above.
+    let py = unsafe { Python::assume_attached() };
+    let make = || -> PyResult<Py<PyAny>> {
+        // SAFETY: as above.
+        let args = unsafe { Borrowed::from_ptr(py, args).cast_unchecked::<PyTuple>() };
+        // SAFETY: as above.
+        let keywords = unsafe { Bound::from_borrowed_ptr_or_opt(py, keywords) };
+        let keywords = keywords.as_ref().map(|keywords| keywords.cast::<PyDict>()).transpose()?;
+        let class = py.import("pypto.runtime.foreign_handle")?.getattr("ForeignHandle")?;
+        Ok(class.call(&*args, keywords)?.unbind())
+    };
+    make().map_or_else(
+        |error| {
+            error.restore(py);
+            std::ptr::null_mut()
+        },
+        Py::into_ptr,
+    )
 }
 
 /// The room of a vector for values that live for another time.

@@ -69,6 +69,7 @@ mod _pypto {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        handle::open_constructor(module.py());
         module.add("MAX_CORES", MAX_CORES)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
