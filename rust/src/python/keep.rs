@@ -20,23 +20,22 @@ use pyo3::types::{PyDict, PyTuple, PyWeakrefReference};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What owns the memory of an array beside the object itself.
-#[expect(dead_code, reason = "held only to be dropped after the memory was used")]
 pub(super) enum Keep {
     /// A capsule of DLPack, or a weak reference.
-    Object(Py<PyAny>),
+    Object(#[expect(dead_code, reason = "held only to be dropped after the memory was used")] Py<PyAny>),
     /// A storage of torch.
     Storage(Moored),
-    Buffer(BufferTensor),
+    Buffer(#[expect(dead_code, reason = "as above")] BufferTensor),
 }
 
 impl Keep {
-    /// Holds the memory of a torch tensor, or of an array that is like one, until this is dropped.
+    /// Holds the memory of a torch tensor, or of an array that is like one, once that is moored too.
     ///
     /// Holding the tensor itself is not enough: `t.data = other` gives it other storage and ends the old one. A capsule of
     /// DLPack holds no more than the storage does, at ten times the price.
     ///
     /// # Errors
-    /// What torch raises; `RuntimeError` where another thread moves the memory at this moment.
+    /// What torch raises.
     pub(super) fn memory_of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         let py = object.py();
         let storage = match object.call_method0(intern!(py, "untyped_storage")) {
@@ -57,7 +56,7 @@ impl Keep {
             window.call_method1(intern!(py, "set_"), (&storage,))?;
             window.call_method0(intern!(py, "numpy"))?;
         }
-        Ok(Self::Storage(Moored::new(storage)?))
+        Ok(Self::Storage(Moored { storage: storage.unbind(), key: None }))
     }
 
     /// Holds the memory of a numpy array whose buffer is held already: that of the array that it is a view of, at the end.
@@ -92,17 +91,13 @@ impl Harbour {
     }
 
     /// Uses the table while nobody else does.
-    fn locked<'py, R>(
-        &self,
-        py: Python<'py>,
-        work: impl FnOnce(&Bound<'py, PyDict>) -> PyResult<R>,
-    ) -> PyResult<Option<R>> {
-        let Ok(moving) = self.moving.bind(py).cast::<PyDict>() else { return Ok(None) };
+    fn locked<'py>(&self, py: Python<'py>, work: impl FnOnce(&Bound<'py, PyDict>) -> PyResult<()>) -> PyResult<()> {
+        let Ok(moving) = self.moving.bind(py).cast::<PyDict>() else { return Ok(()) };
         let lock = self.lock.bind(py);
         lock.call_method0(intern!(py, "acquire"))?;
         let done = work(moving);
         lock.call_method0(intern!(py, "release"))?;
-        done.map(Some)
+        done
     }
 }
 
@@ -138,7 +133,7 @@ impl Mooring {
     }
 }
 
-/// A storage of torch that stays where it is as long as this lives.
+/// A storage of torch that stays where it is from [`moor`] on, as long as this lives.
 pub(super) struct Moored {
     storage: Py<PyAny>,
     /// Its address, by which the table has it.
@@ -146,45 +141,84 @@ pub(super) struct Moored {
 }
 
 impl Moored {
-    fn new(storage: Bound<'_, PyAny>) -> PyResult<Self> {
-        let py = storage.py();
-        let Some(harbour) = Harbour::get(py) else { return Ok(Self { storage: storage.unbind(), key: None }) };
-        let key = storage.getattr(intern!(py, "_cdata"))?;
-        let (launches, generation) = (AtomicUsize::new(1), fork::generation());
-        let mooring = Py::new(py, Mooring { storage: storage.clone().unbind(), launches, generation })?;
-        let moored = harbour.locked(py, |moving| match moving.get_item(&key)? {
-            None => moving.set_item(&key, mooring),
-            Some(there) => match there.cast::<Mooring>() {
-                Ok(there) if there.get().generation == generation => {
-                    there.get().launches.fetch_add(1, Ordering::Relaxed);
-                    Ok(())
-                }
-                // Of a launch of the parent.
-                Ok(_) => moving.set_item(&key, mooring),
-                Err(_) => Err(Edge::StorageMoved.error(
+    fn enter(&mut self, moving: &Bound<'_, PyDict>) -> PyResult<()> {
+        let py = moving.py();
+        let key = self.storage.bind(py).getattr(intern!(py, "_cdata"))?;
+        let generation = fork::generation();
+        let there = moving.get_item(&key)?;
+        match there.as_ref().map(|there| there.cast::<Mooring>()) {
+            Some(Ok(there)) if there.get().generation == generation => {
+                there.get().launches.fetch_add(1, Ordering::Relaxed);
+            }
+            Some(Err(_)) => {
+                return Err(Edge::StorageMoved.error(
                     "another thread moves the memory of this tensor to shared memory; wait for it before submit()",
-                )),
-            },
-        })?;
-        Ok(Self { storage: storage.unbind(), key: moored.map(|()| key.unbind()) })
+                ));
+            }
+            // Nobody, or a launch of the parent.
+            _ => {
+                let (storage, launches) = (self.storage.clone_ref(py), AtomicUsize::new(1));
+                moving.set_item(&key, Py::new(py, Mooring { storage, launches, generation })?)?;
+            }
+        }
+        self.key = Some(key.unbind());
+        Ok(())
+    }
+
+    fn leave(&mut self, moving: &Bound<'_, PyDict>) -> PyResult<()> {
+        let Some(key) = self.key.take() else { return Ok(()) };
+        let Some(there) = moving.get_item(&key)? else { return Ok(()) };
+        let Ok(mooring) = there.cast::<Mooring>() else { return Ok(()) };
+        let is_last = mooring.get().generation == fork::generation()
+            && mooring.get().launches.fetch_sub(1, Ordering::Relaxed) == 1;
+        if is_last { moving.del_item(key) } else { Ok(()) }
     }
 }
 
 impl Drop for Moored {
     fn drop(&mut self) {
+        if self.key.is_none() {
+            return;
+        }
         // At the end of the interpreter nobody moves anything any more.
         Python::try_attach(|py| {
-            let (Some(key), Some(harbour)) = (&self.key, Harbour::get(py)) else { return };
-            let cast_off = harbour.locked(py, |moving| {
-                let Some(there) = moving.get_item(key)? else { return Ok(()) };
-                let Ok(mooring) = there.cast::<Mooring>() else { return Ok(()) };
-                let is_last = mooring.get().generation == fork::generation()
-                    && mooring.get().launches.fetch_sub(1, Ordering::Relaxed) == 1;
-                if is_last { moving.del_item(key) } else { Ok(()) }
-            });
-            if let Err(error) = cast_off {
+            let left = Harbour::get(py).map(|harbour| harbour.locked(py, |moving| self.leave(moving)));
+            if let Some(Err(error)) = left {
                 error.write_unraisable(py, Some(self.storage.bind(py)));
             }
         });
+    }
+}
+
+/// Sees to it that no storage among `keep` is moved until [`cast_off`]. One lock for all: it costs as much as the rest.
+///
+/// # Errors
+/// `RuntimeError` where another thread moves one at this moment.
+pub(super) fn moor(py: Python<'_>, keep: &mut [Keep]) -> PyResult<()> {
+    for_storages(py, keep, Moored::enter)
+}
+
+/// Lets go of all.
+pub(super) fn cast_off(py: Python<'_>, mut keep: Vec<Keep>) {
+    if let Err(error) = for_storages(py, &mut keep, Moored::leave) {
+        error.write_unraisable(py, None);
+    }
+}
+
+fn for_storages(
+    py: Python<'_>,
+    keep: &mut [Keep],
+    what: fn(&mut Moored, &Bound<'_, PyDict>) -> PyResult<()>,
+) -> PyResult<()> {
+    let mut storages = keep.iter_mut().filter_map(|keep| match keep {
+        Keep::Storage(storage) => Some(storage),
+        _ => None,
+    });
+    let mut first = storages.next();
+    match Harbour::get(py).filter(|_| first.is_some()) {
+        Some(harbour) => harbour.locked(py, |moving| {
+            first.take().into_iter().chain(storages).try_for_each(|storage| what(storage, moving))
+        }),
+        None => Ok(()),
     }
 }

@@ -3,7 +3,7 @@
 
 use super::bound::BoundLaunch;
 use super::handle::RegistrationHandle;
-use super::keep::Keep;
+use super::keep::{self, Keep};
 use super::shared::Shared;
 use super::tensor::DeviceTensor;
 use super::{settings, vectorcall, way};
@@ -16,6 +16,7 @@ use pyo3::panic::PanicException;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -106,7 +107,7 @@ impl Job {
     pub(super) fn tell(&self, py: Python<'_>, outcome: Outcome) {
         let Some(mut objects) = lock(&self.objects).take() else { return };
         // Whoever has the result may do what he likes with the memory.
-        objects.keep.clear();
+        keep::cast_off(py, mem::take(&mut objects.keep));
         let future = objects.future.bind(py);
         let told = match outcome {
             Outcome::Done => objects.result(py).and_then(|result| finish(future, false, Some(result), None)),
@@ -275,10 +276,12 @@ pub(super) fn queue_plain<'py>(
             Ok(kept)
         })
         .collect();
+    let kept = kept?;
+    keep::moor(handle.py(), &mut keep)?;
     let work = Work {
         shared: this.shared().clone(),
         registration: this.registration().clone(),
-        args: Args::Plain(kept?),
+        args: Args::Plain(kept),
         notes: settings::take(),
     };
     let args = args.iter().map(|arg| arg.clone().unbind()).collect();
