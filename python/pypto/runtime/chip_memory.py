@@ -142,6 +142,8 @@ class ChipMemory(TensorMakers, Worker):
             nbytes: How much; needed where both sides are addresses.
             worker_id: Always 0: there is one device.
 
+        Ctrl-C ends a copy of many megabytes; a first part of it was copied then.
+
         Raises:
             TypeError: A side is of the wrong kind, or `nbytes` is missing.
             ValueError: The range is not inside one live allocation of this worker, or the sides do not fit.

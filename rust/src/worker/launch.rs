@@ -144,7 +144,8 @@ impl Open {
         let clock = || residency.as_ref().map(|_| Instant::now());
         let begin = clock();
         // SAFETY: as above.
-        unsafe { loaded.copy_in(bound, device.as_ref(), arena, tally, poll, repeats, invocation) }?;
+        let copied = unsafe { loaded.copy_in(bound, device.as_ref(), arena, poll, repeats, invocation) }?;
+        tally.h2d_bytes.add(copied);
         times.iter_mut().for_each(|times| times.upload_ns = since(begin));
         loaded.find_packed(bound, packed, device.as_ref(), arena, invocation);
 
@@ -202,7 +203,8 @@ fn device_wall(begin: u64, invocation: u32) {
 }
 
 impl Loaded {
-    /// Gives each host tensor its place in the staging memory, and fills that with what the program may see there.
+    /// Gives each host tensor its place in the staging memory, and fills that with what the program may see there. Gives
+    /// the bytes that were copied.
     ///
     /// # Safety
     /// The bound host tensors are valid for reads.
@@ -211,12 +213,11 @@ impl Loaded {
         bound: &mut Bound,
         device: &dyn Device,
         arena: &mut Arena,
-        tally: &Tally,
         poll: &mut dyn FnMut() -> bool,
         repeats: bool,
         invocation: u32,
-    ) -> Result<()> {
-        let Some(staging) = &self.staging else { return Ok(()) };
+    ) -> Result<u64> {
+        let Some(staging) = &self.staging else { return Ok(0) };
         let copies = bound.copied(Direction::Out);
         let _copies = copies.map(|bytes| trace::span(names::H2D, invocation, bytes));
         let mut pieces = Pieces::new(poll);
@@ -248,8 +249,7 @@ impl Loaded {
                 arena.fill_chunk(staging, offset, bytes, GUARD);
             }
         }
-        tally.h2d_bytes.add(copies.unwrap_or(0));
-        Ok(())
+        Ok(copies.unwrap_or(0))
     }
 
     /// Drops the packed forms of what the launch writes and finds those of what it multiplies by.
