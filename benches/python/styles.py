@@ -1,8 +1,8 @@
 """What a launch costs from Python in each style, with few and many arguments, resident and on the host.
 
 ``python benches/python/styles.py [--write]`` measures and prints the table; ``--write`` also keeps the figures in
-``styles.json`` beside this file and puts the table into ``benches/README.md`` and ``README.md``. ``--render`` does the
-latter from the figures that are there.
+``styles.json`` beside this file and puts the table into ``benches/README.md``, ``README.md`` and ``docs/launching.md``.
+``--render`` does the latter from the figures that are there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pypto.runtime import ChipWorker, RunConfig
 
 HERE = Path(__file__).parent
 FIGURES = HERE / "styles.json"
-PAGES = [HERE.parent / "README.md", HERE.parents[1] / "docs" / "launching.md"]
+PAGES = [HERE.parent / "README.md", HERE.parents[1] / "README.md", HERE.parents[1] / "docs" / "launching.md"]
 MARKS = ("<!-- launch styles: written by benches/python/styles.py -->", "<!-- end of launch styles -->")
 
 COUNTS = (0, 3, 30, 300)

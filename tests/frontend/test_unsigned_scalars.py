@@ -86,3 +86,22 @@ def test_constants_are_folded_as_the_device_computes() -> None:
     assert exprs.cast(exprs.Const(-1e30, FP32), INT64) == exprs.Const(-(2**63), INT64)
     assert exprs.cast(exprs.Const(0.1, FP32), FP32) == exprs.Const(0.1, FP32)
     assert exprs.cast(exprs.Const(2**24 + 1, INDEX), FP32) == exprs.Const(2.0**24, FP32)
+
+
+@pl.jit.incore
+def beside_an_index(n: pl.Scalar[pl.UINT64], i: pl.Scalar[pl.INDEX], o: pl.Out[pl.Tensor[[1, 2], pl.INT64]]):
+    pl.write(o, [0, 0], pl.cast(n // i, pl.INT64))
+    pl.write(o, [0, 1], pl.cast(n // pl.cast(i, pl.UINT64), pl.INT64))
+    return o
+
+
+@pl.jit
+def divided(n: pl.Scalar[pl.UINT64], i: pl.Scalar[pl.INDEX], o: pl.Out[pl.Tensor[[1, 2], pl.INT64]]):
+    o = beside_an_index(n, i, o)
+    return o
+
+
+def test_beside_a_signed_scalar_of_run_time_they_are_signed_as_arrays_are_unless_that_is_cast() -> None:
+    n, o = 2**63 + 12, torch.zeros(1, 2, dtype=torch.int64)
+    divided.compile(pl.RUNTIME, pl.RUNTIME, o)(n, 5, o)
+    assert o[0].tolist() == [(n - 2**64) // 5, n // 5]

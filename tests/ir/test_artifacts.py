@@ -6,9 +6,11 @@ import runpy
 from pathlib import Path
 
 import pytest
+import torch
 
 import pypto.language as pl
 from pypto import ir
+from pypto.runtime import ChipWorker
 
 
 @pl.program
@@ -68,13 +70,25 @@ def test_another_kind_of_runtime_is_refused(tmp_path: Path) -> None:
         ir.compile(Double, tmp_path, runtime="x")
 
 
-def test_an_artifact_without_its_kernel_config_says_what_to_do(tmp_path: Path) -> None:
-    ir.compile(Double, tmp_path)
+def test_an_artifact_without_its_kernel_config_can_be_looked_at_and_says_what_to_do_when_executed(
+    tmp_path: Path,
+) -> None:
+    whole = ir.compile(Double, tmp_path)
     (tmp_path / "kernel_config.py").unlink()
-    with pytest.raises(
-        FileNotFoundError, match=r"kernel_config\.py does not exist: .*incomplete.*Recompile with ir\.comp"
-    ):
-        ir.CompiledProgram.from_dir(tmp_path)
+    compiled = ir.CompiledProgram.from_dir(tmp_path)
+    assert compiled.param_names == whole.param_names
+    args = [torch.ones([abs(dim) for dim in param.shape or ()]) for param in compiled.params]
+    with ChipWorker() as worker:
+        for execute in (
+            lambda: compiled(*args),
+            lambda: worker.run(compiled, *args),
+            lambda: worker.register(compiled),
+            compiled.load,
+        ):
+            with pytest.raises(
+                FileNotFoundError, match=r"kernel_config\.py does not exist: .*incomplete.*Recompile with ir\.comp"
+            ):
+                execute()
 
 
 @pytest.mark.parametrize(

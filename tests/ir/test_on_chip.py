@@ -66,6 +66,21 @@ def test_strict_memory_refuses_it(tmp_path) -> None:
         RunConfig(strict_memory=1.5)
 
 
+@pl.jit
+def between(x: pl.Tensor[[128, 480], pl.FP32], out: pl.Out[pl.Tensor[[128, 480], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.exp(x)
+    return out
+
+
+def test_each_chip_has_buffers_of_its_own_size(tmp_path) -> None:
+    with pytest.raises(ValueError, match="keeps 240 KiB in Vec here, and the 910B has 192"):
+        ir.compile(between, tmp_path / "two", platform="a2a3sim", strict_memory=True)
+    ir.compile(between, tmp_path / "five", platform="a5sim", strict_memory=True)
+    with pytest.raises(ValueError, match="keeps 384 KiB in Vec here, and the 950 has 248"):
+        ir.compile(too_much, tmp_path / "much", platform="a5sim", strict_memory=True)
+
+
 def test_a_result_may_take_the_place_of_an_operand_and_chunks_fit(tmp_path) -> None:
     ir.compile(in_chunks, tmp_path, platform="a2a3sim", strict_memory=True)
     assert (tmp_path / "report" / "perf_hints.log").read_text() == ""

@@ -253,6 +253,17 @@ def stacked(scene: Scene) -> StackedDeviceTensor:
     return StackedDeviceTensor((DeviceTensor(4096, (4, 8), torch.float32),), (1, 4, 8), (0,))
 
 
+def share_in_queue(scene: Scene) -> None:
+    """Holds the storage as a launch that is queued does: such a launch would be over too soon here."""
+    tensor = ones()
+    moving, key = torch.storage._share_memory_map, tensor.untyped_storage()._cdata
+    moving[key] = threading.RLock()
+    try:
+        scene.handle.submit(tensor, ones(), ones())
+    finally:
+        del moving[key]
+
+
 def other_platform(scene: Scene) -> None:
     scene.worker.register(ir.compile(scene.compiled.program, scene.directory / "real", platform="a2a3"))
 
@@ -339,6 +350,8 @@ CASES: dict[str, Callable[[Scene], object]] = {
     "unreadable_array": lambda s: s.launch(Unreadable()),
     "read_only": read_only,
     "too_many_axes": lambda s: s.launch(torch.ones((1,) * 9)),
+    "storage_moved": lambda s: share_in_queue(s),
+    "numpy_function": lambda s: np.add(np.ones(SHAPE, np.float32), s.tensor()),
     "tensor_pickled": lambda s: pickle.dumps(s.tensor()),
     "bad_extent": lambda s: s.device.alloc_tensor((0,), torch.float32),
     "bad_shape": lambda s: s.device.alloc_tensor((2.0,), torch.float32),

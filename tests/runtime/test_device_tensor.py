@@ -5,8 +5,10 @@ import dataclasses
 import gc
 import pickle
 import weakref
+from collections.abc import Callable
 
 import core_programs as core
+import numpy as np
 import pytest
 import torch
 
@@ -237,6 +239,55 @@ def test_to_host_says_when_the_worker_is_gone() -> None:
     gc.collect()
     with pytest.raises(RuntimeError, match=r"worker of FP32 .* is gone"):
         tensor.to_host()
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("cpu", r"to_host\(\) gives a torch tensor"),
+        ("item", r"to_host\(\) gives a torch tensor, which has it"),
+        ("detach", "a device tensor has no gradient"),
+        ("clone", r"worker\.from_host\(t\.to_host\(\)\) is a copy"),
+        ("zero_", r"t\.copy_\(host\) writes what a host tensor holds; worker\.zeros\(\.\.\.\)"),
+        ("reshape", r"t\.view\(\*shape\) is the same memory with another shape"),
+        ("numel", r"t\.nbytes are the bytes of all elements"),
+        ("is_cuda", r"repr\(t\) names its worker"),
+        ("tobytes", r"t\.numpy\(\) gives a numpy array, which has it"),
+        ("free", r"worker\.free_tensor\(t\), or `with t:`, frees it"),
+        ("softmax", r"A program computes there; t\.to_host\(\)\.softmax is that of a copy on the host"),
+    ],
+)
+def test_what_torch_has_and_it_has_not_says_what_to_write(name: str, instead: str) -> None:
+    tensor = DeviceTensor(BASE, (4,), torch.float32)
+    assert not hasattr(tensor, name)
+    with pytest.raises(AttributeError, match=f"^'DeviceTensor' object has no attribute '{name}': .*{instead}"):
+        getattr(tensor, name)
+
+
+@pytest.mark.parametrize("name", ["nonsense", "_private", "__cuda_array_interface__", "_backward_hooks"])
+def test_other_names_are_missing_without_advice(name: str) -> None:
+    with pytest.raises(AttributeError, match=f"^'DeviceTensor' object has no attribute '{name}'$"):
+        getattr(DeviceTensor(BASE, (4,), torch.float32), name)
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda x, t: np.add(x, t), "add"),
+        (lambda x, t: x + t, "add"),
+        (lambda x, t: t * x, "multiply"),
+        (lambda x, t: x == t, "equal"),
+        (lambda x, t: np.concatenate([x, t]), "concatenate"),
+        (lambda x, t: np.sum(t), "sum"),
+    ],
+)
+def test_numpy_downloads_nothing_silently(call: Callable[..., object], name: str, device: _pypto.Worker) -> None:
+    tensor = device.alloc_tensor((4,), torch.float32, torch.ones(4))
+    before = device.counters()["d2h_bytes"]
+    with pytest.raises(TypeError, match=rf"^numpy\.{name} got a DeviceTensor.* t\.numpy\(\) is a copy on the host"):
+        call(np.ones(4, np.float32), tensor)
+    assert device.counters()["d2h_bytes"] == before
+    assert np.array_equal(np.asarray(tensor), np.ones(4)), "asking for a copy gives one"
 
 
 def test_it_can_be_referred_to_weakly() -> None:

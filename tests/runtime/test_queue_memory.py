@@ -1,11 +1,15 @@
 """Queued launches keep the memory of host tensors, whatever becomes of the tensors before the launch runs."""
 
+import threading
 from collections.abc import Callable
+from typing import Any
 
 import core_programs as core
+import numpy as np
 import pytest
 import torch
 from core_programs import Register
+from torch.multiprocessing.reductions import reduce_storage
 
 from pypto.runtime import LaunchFuture, RegistrationHandle
 
@@ -26,7 +30,7 @@ def submit(request: pytest.FixtureRequest, register: Register, add: Registration
     """Submits an addition that does not begin before `submit` returned."""
     endless = register(core.endless(), (), has_return=False)
 
-    def submit(*args: torch.Tensor) -> LaunchFuture:
+    def submit(*args: Any) -> LaunchFuture:
         bound = add.bind(*args)
         endless.submit(*(torch.ones(1, 16) for _ in range(3)), LONG)
         return add.submit(*args) if request.param == "handle" else bound.submit()
@@ -108,6 +112,89 @@ def test_the_storage_of_an_argument_can_no_longer_be_resized(
             resize(tensor)
     future.result(60)
     assert torch.equal(alias, full(3).view(-1))
+
+
+SHARED = r"a queued launch uses the memory of this tensor, .*before submit\(\), or after the result"
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda t: t.share_memory_(),
+        lambda t: t.untyped_storage().share_memory_(),
+        lambda t: t.untyped_storage()._share_filename_cpu_(),
+        lambda t: reduce_storage(t.untyped_storage()),  # as it is sent to another process
+    ],
+)
+def test_the_storage_of_an_argument_is_not_moved_to_shared_memory(
+    submit: Submit, move: Callable[[torch.Tensor], object]
+) -> None:
+    tensors = [full(1), full(2), full(0)]
+    addresses = [tensor.data_ptr() for tensor in tensors]
+    futures = [submit(*tensors), submit(*tensors)]
+    for tensor in tensors:
+        with pytest.raises(RuntimeError, match=SHARED) as caught:
+            move(tensor)
+        assert caught.value.code == "storage_moved"  # type: ignore[attr-defined]
+    assert not futures[1].done()
+    for future in futures:
+        future.result(60)
+    assert torch.equal(tensors[2], full(3))
+    assert [tensor.data_ptr() for tensor in tensors] == addresses
+    for tensor in tensors:
+        move(tensor)
+        assert tensor.is_shared(), "once nobody uses it"
+    assert torch.storage._share_memory_map == {}
+
+
+def test_a_tensor_that_is_shared_already_may_be_shared_again(submit: Submit) -> None:
+    tensors = [value.share_memory_() for value in (full(1), full(2), full(0))]
+    future = submit(*tensors)
+    assert tensors[0].share_memory_() is tensors[0]
+    assert not future.done()
+    future.result(60)
+    assert torch.equal(tensors[2], full(3))
+
+
+def test_a_tensor_that_another_thread_is_sharing_is_not_submitted(add: RegistrationHandle) -> None:
+    a = full(1)
+    moving, key = torch.storage._share_memory_map, a.untyped_storage()._cdata
+    moving[key] = threading.RLock()
+    try:
+        with pytest.raises(RuntimeError, match=r"another thread moves the memory of this tensor .* before submit\(\)"):
+            add.submit(a, full(2), full(0))
+    finally:
+        del moving[key]
+    assert moving == {}, "what was read before is free again"
+
+
+def test_cancelled_and_failed_launches_let_go(add: RegistrationHandle, submit: Submit) -> None:
+    a, b, c = full(1), full(2), full(0)
+    submit(full(1), full(2), full(0))
+    cancelled = add.submit(a, b, c)
+    assert cancelled.cancel()
+    failed = add.submit(a, b, torch.zeros(3, 3))
+    with pytest.raises(TypeError, match="Parameter 'c' expects shape"):
+        failed.result(60)
+    for tensor in (a, b, c):
+        assert tensor.share_memory_().is_shared()
+
+
+@pytest.mark.parametrize(
+    "part", [lambda array: array, lambda array: array[:], lambda array: array.view().reshape(SHAPE)]
+)
+def test_a_numpy_array_is_not_resized_under_a_launch(submit: Submit, part: Callable[[np.ndarray], np.ndarray]) -> None:
+    owners = [np.full(SHAPE, value, np.float32) for value in (1, 2, 0)]
+    future = submit(*map(part, owners))
+    for owner in owners:
+        with pytest.raises(ValueError, match="cannot resize an array that references or is referenced"):
+            owner.resize((1000, 1000), refcheck=False)
+    assert not future.done()
+    future.result(60)
+    assert np.array_equal(owners[2], np.full(SHAPE, 3, np.float32))
+    del future
+    owners[2].resize((4, 4), refcheck=False)
+    assert owners[2].shape == (4, 4)
 
 
 def test_what_numpy_does_not_take_is_kept_too(submit: Submit) -> None:

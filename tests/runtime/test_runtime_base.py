@@ -5,9 +5,10 @@ import logging
 from typing import Any
 
 import pytest
+import sample_kernels
 import torch
 
-from pypto.runtime import ChipWorker, DeviceTensor, Worker
+from pypto.runtime import ChipWorker, DeviceTensor, RegistrationHandle, RunConfig, Worker
 
 
 class Memory(Worker):
@@ -190,6 +191,63 @@ def test_a_chip_asks_its_own_memory(worker: ChipWorker) -> None:
         worker._require_owned_resident_tensor(tensor, "argument 0")
     with pytest.raises(TypeError, match=r"raw pointer .* cannot be dispatched by ChipWorker"):
         worker._require_owned_resident_tensor(DeviceTensor(4096, (2,), torch.float16), "argument 0")
+
+
+def test_a_chip_shows_what_it_owns_as_the_base_does(worker: ChipWorker) -> None:
+    assert worker._owned_tensors == {}
+    tensor, raw = worker.alloc_tensor((2, 3), torch.float16), worker.malloc(8)
+    part = tensor[1:]
+    assert worker._owned_tensors == {(0, tensor.data_ptr): tensor}
+    shown = worker._owned_tensors[0, tensor.data_ptr]
+    assert shown.is_live
+    worker.free_tensor(tensor)
+    assert (worker._owned_tensors, part.is_live) == ({}, False)
+    worker.free(raw)
+    closed = ChipWorker(auto_init=False)
+    assert closed._owned_tensors == {}
+
+
+class Recorded(Memory):
+    """Returns what it was asked to run."""
+
+    def run(self, compiled: Any, *args: Any, config: Any = None) -> Any:
+        return compiled, args, config
+
+    def register(self, compiled: Any) -> RegistrationHandle:
+        return RegistrationHandle(self, 7, compiled)
+
+
+def test_a_worker_of_a_users_own_returns_handles_that_run_on_it() -> None:
+    worker, config = Recorded(), RunConfig()
+    with worker.register("program") as handle:
+        assert isinstance(handle, RegistrationHandle)
+        assert (handle.worker, handle.cid, handle.compiled, handle.closed) == (worker, 7, "program", False)
+        assert handle(1, "x", config=config) == ("program", (1, "x"), config)
+        assert repr(handle) == "RegistrationHandle('program', cid=7)"
+    assert handle.closed
+    with pytest.raises(RuntimeError, match=r"RegistrationHandle has been unregistered .* Re-register"):
+        handle(1)
+    by_name = RegistrationHandle(worker=worker, cid=0, compiled=None)
+    with pytest.raises(NotImplementedError, match=r"submit\(\) needs a device of this package"):
+        by_name.submit(1)
+
+
+def test_a_handle_made_by_hand_of_a_chip_runs_there(worker: ChipWorker) -> None:
+    compiled = sample_kernels.compile_add(16, 16)
+    handle = RegistrationHandle(worker, 0, compiled)
+    ones = torch.ones(16, 16)
+    assert torch.equal(handle(ones, ones), ones + ones)
+    worker.close()
+    with pytest.raises(RuntimeError, match=r"ChipWorker\.run\(\) requires an initialized ChipWorker"):
+        handle(ones, ones)
+
+
+@pytest.mark.parametrize(
+    ("args", "text"), [(("w", 0, None), "must be a Worker, got str; worker.register"), ((), "missing 3 required")]
+)
+def test_a_handle_needs_a_worker(args: tuple[Any, ...], text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        RegistrationHandle(*args)
 
 
 def test_a_dtype_is_a_torch_dtype() -> None:

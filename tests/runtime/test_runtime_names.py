@@ -87,6 +87,17 @@ def test_forgetting_built_kernels_removes_what_another_tool_cached_and_nothing_e
         assert [path.name for path in tmp_path.iterdir()] == ["program.json"]
 
 
+@pytest.mark.parametrize(
+    ("tool", "instead"), [("memory_map", "--memory"), ("ir_trace", "passes_dump/"), ("clean_sim_trace", "pypto trace")]
+)
+def test_command_lines_of_pypto_say_which_command_does_it_here(tool: str, instead: str) -> None:
+    command = [sys.executable, "-m", f"pypto.tools.{tool}", "build_output", "-o", "x"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"pypto.tools.{tool} is not supported in this version: " in done.stderr
+    assert instead in done.stderr
+
+
 MODULES = [
     "worker", "runtime_base", "runner", "bench", "device_tensor", "device_runner", "tensor_arg", "tensor_spec",
     "distributed_runner", "log_config", "golden_writer", "execute_artifact", "elf_parser", "task_interface",

@@ -4,8 +4,11 @@ import gc
 import logging
 import re
 import weakref
+from pathlib import Path
+from typing import Any
 
 import pytest
+import sample_kernels
 import torch
 
 from pypto import ir
@@ -183,14 +186,34 @@ def test_a_runtime_is_one_of_two() -> None:
 
 @pytest.mark.parametrize("platform", ["a2a3", "a5"])
 def test_a_real_chip_without_its_driver_is_never_simulated(platform: str) -> None:
-    text = rf'platform "{platform}" is a real Ascend chip.*driver library libascendcl\.so.*/dev/davinci3.*a2a3sim'
+    text = rf'platform "{platform}" is a real Ascend chip.*driver library libascendcl\.so.*davinci3.*"{platform}sim"'
     with pytest.raises(RuntimeError, match=text):
         ChipWorker(RunConfig(platform=platform, device_id=3))
 
 
-def test_a5sim_is_not_there_yet() -> None:
-    with pytest.raises(RuntimeError, match="a5sim is not implemented"):
-        ChipWorker(RunConfig(platform="a5sim"))
+def test_a5sim_runs_what_was_compiled_for_it_and_nothing_else(tmp_path: Path) -> None:
+    program = sample_kernels.compile_add(16, 16).program
+    five = ir.compile(program, tmp_path / "five", platform="a5sim")
+    ones, twos = torch.ones(16, 16), torch.full((16, 16), 2.0)
+    with ChipWorker(RunConfig(platform="a5sim")) as worker:
+        assert worker.platform == "a5sim"
+        assert "a5sim" in repr(worker)
+        assert torch.equal(worker.run(five, ones, twos), ones + twos)
+        assert torch.equal(five(ones, twos), ones + twos)
+        assert worker.counters()["launches"] == 2, "the implicit call found it"
+        two = ir.compile(program, tmp_path / "two", platform="a2a3sim")
+        with pytest.raises(ValueError, match="compiled for platform 'a2a3sim', this worker has platform 'a5sim'"):
+            worker.register(two)
+    assert five.backend_type is ir.BackendType.Ascend950
+    assert torch.equal(five(ones, twos), ones + twos), "without a worker one of that platform is made"
+    assert ir.CompiledProgram.from_dir(tmp_path / "five").platform == "a5sim"
+
+
+@pytest.mark.parametrize("settings", [{"sanitize": "race"}, {"schedule_seed": 3}])
+def test_a5sim_checks_and_shuffles_too(settings: dict[str, Any], tmp_path: Path) -> None:
+    compiled = ir.compile(sample_kernels.compile_add(16, 16).program, tmp_path, platform="a5sim")
+    with ChipWorker(RunConfig(platform="a5sim", **settings)):
+        assert torch.equal(compiled(torch.ones(16, 16), torch.ones(16, 16)), torch.full((16, 16), 2.0))
 
 
 def test_more_memory_than_there_is_address_space_is_refused() -> None:

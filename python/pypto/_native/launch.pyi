@@ -40,6 +40,18 @@ class RegistrationHandle:
 
     __test__: ClassVar[bool]
 
+    def __new__(cls, worker: Any, cid: Any, compiled: Any) -> RegistrationHandle:
+        """A handle for a worker of your own: calling it is `worker.run(compiled, ...)`.
+
+        Args:
+            worker: A worker, of whatever class.
+            cid: What the worker calls the program.
+            compiled: The program.
+
+        Raises:
+            TypeError: `worker` is no `Worker`.
+        """
+
     def __call__(self, *args: Any, config: Any = None) -> Any:
         """Launches the program; see `ChipWorker.run` for arguments, result and errors.
 
@@ -136,8 +148,12 @@ class BoundLaunch:
             RuntimeError: The handle was unregistered or its worker closed.
         """
 
-    def submit(self) -> LaunchFuture:
-        """Queues the launch; see `RegistrationHandle.submit`, also for what it raises."""
+    def submit(self, *, config: Any = None) -> LaunchFuture:
+        """Queues the launch; see `RegistrationHandle.submit`, also for what it raises.
+
+        Args:
+            config: Settings of this launch, as for a call.
+        """
 
     @property
     def handle(self) -> RegistrationHandle:

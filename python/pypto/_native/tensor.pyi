@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import Field
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, NoReturn, final
 
 import torch
 
@@ -123,6 +123,20 @@ class DeviceTensor:
 
         Raises:
             TypeError: The dtype is bfloat16 or an 8-bit float, which numpy has not; and what `to_host` raises.
+        """
+
+    def __array_ufunc__(self, ufunc: Any, _method: Any, *_inputs: Any, **_options: Any) -> NoReturn:
+        """Refuses elementwise functions of numpy (`np.add(x, t)`, `x + t`): nothing is downloaded silently.
+
+        Raises:
+            TypeError: Always.
+        """
+
+    def __array_function__(self, func: Any, _types: Any, _args: Any, _kwargs: Any) -> NoReturn:
+        """Refuses other functions of numpy, such as `np.concatenate`; `np.asarray(t)` is a copy, as `numpy()` is.
+
+        Raises:
+            TypeError: Always.
         """
 
     def view(self, *shape: int | Sequence[int]) -> DeviceTensor:

@@ -97,6 +97,9 @@ class Worker:
 
     def synchronize(self) -> None: ...
     def memory_report(self) -> MemoryReport: ...
+    def live_tensors(self) -> list[DeviceTensor]:
+        """A view of each tensor that is allocated now, in no particular order."""
+
     def memory_scope(
         self, tag: str, budget: int | None, outer: MemoryScope | None = None, site: tuple[str, int] | None = None
     ) -> MemoryScope: ...

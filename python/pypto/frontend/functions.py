@@ -17,6 +17,7 @@ from pypto.frontend.source import Source
 from pypto.frontend.tasks import array_parameter
 from pypto.frontend.values import POISON, TASK_ID, ArrayValue, PyValue, Value, describe
 from pypto.ir.diagnostics import Loc
+from pypto.ir.dump_tags import TAGS
 from pypto.ir.exprs import Const, ScalarVar, Symbol, index
 from pypto.ir.nodes import Function, Param, Var
 from pypto.ir.types import TensorType, TileType
@@ -54,7 +55,8 @@ def build(
     params = [param for param in given if param is not None]
     loc = source.loc(source.node)
     params += [Param(symbol.name, symbol, "In", loc) for symbol, _ in signature.valid]
-    function = Function(name, kind, params, builder.block, [], loc, list(signature.symbols))
+    attrs = {TAGS: builder.dump_tags}
+    function = Function(name, kind, params, builder.block, [], loc, list(signature.symbols), attrs)
     try:
         reader.statements.read(source.node.body)
         function.returns = _returns(reader, function)

@@ -44,7 +44,8 @@ def read_with(reader: Reader, node: ast.With) -> None:
     _check_keywords(reader, call, callee.obj, kind)
     out = None if item.optional_vars is None else TaskRef(TaskVar(builder.unique("task")))
     deps = tasks.read_deps(reader, call)
-    order = Order(out, deps, builder.manual, tasks.read_no_dep_args(reader, call))
+    order = Order(out, deps, builder.manual, tasks.read_tensors(reader, call, "no_dep_args"))
+    builder.dump_tags += tasks.read_tensors(reader, call, "dumps")
     if kind in _HINTS:
         outer, builder.manual = builder.manual, _is_manual(reader, call, kind, builder.manual)
         try:

@@ -112,9 +112,9 @@ def read_deps(reader: Reader, call: ast.Call) -> tuple[TaskRef, ...]:
     return tuple(ids for value in found for ids in named(value))
 
 
-def read_no_dep_args(reader: Reader, call: ast.Call) -> tuple[Var, ...]:
-    """`no_dep_args=[...]` of a scope: tensors that it uses."""
-    found = (_listed(reader, keyword.value) for keyword in call.keywords if keyword.arg == "no_dep_args")
+def read_tensors(reader: Reader, call: ast.Call, name: str) -> tuple[Var, ...]:
+    """`no_dep_args=[...]` or `dumps=[...]` of a scope: tensors that it uses."""
+    found = (_listed(reader, keyword.value) for keyword in call.keywords if keyword.arg == name)
     return tuple(item for value in found for item in _flat(value) if isinstance(item, Var))
 
 

@@ -82,6 +82,8 @@ def read_sidecar(directory: Path) -> dict[str, Any]:
             raise _malformed(path, f"has a bad shape for {param['name']!r}: {shape!r}")
         if param["dtype"] not in (dtype.name for dtype in dtypes.ALL):
             raise _malformed(path, f"has an unknown dtype for {param['name']!r}: {param['dtype']!r}")
+        if type(param.get("dump_tag", False)) is not bool:
+            raise _malformed(path, f"has a bad dump_tag for {param['name']!r}: {param['dump_tag']!r}")
         if param["direction"] not in ("In", "Out", "InOut"):
             raise _malformed(path, f"has a bad direction for {param['name']!r}: {param['direction']!r}")
     return meta

@@ -12,6 +12,7 @@ from pypto import environment, failures
 from pypto.ir import artifacts, kernel_config, pass_context
 from pypto.ir.compiled_program import CompiledProgram
 from pypto.ir.diagnostics import Diagnostic, OnChipMemoryWarning, error_for, warn_of
+from pypto.ir.dump_tags import tagged_params
 from pypto.ir.lower import lower
 from pypto.ir.nodes import Program
 from pypto.ir.param_info import Metadata, ParamDirection, ParamInfo
@@ -116,7 +117,7 @@ def compile(
     with profile.step("outline"):
         outlined = outline(ir)
     with profile.step("on-chip memory"):
-        hints = check_on_chip(outlined, strict_memory)
+        hints = check_on_chip(outlined, strict_memory, backend)
     directory = _directory(output_dir, ir.name)
     _report(directory, hints)
     programs = ir.entries()
@@ -167,7 +168,7 @@ def _compile_entry(
     check_outputs(ir.entry)
     phased = split_phases(outlined)
     core = lower(phased)
-    metadata = _metadata(core, len(ir.entry.returns))
+    metadata = _metadata(core, len(ir.entry.returns), tagged_params(ir))
     compiled = CompiledProgram(
         ir, directory, backend_type=backend, platform=platform, core=core, metadata=metadata, runtime=runtime
     )
@@ -201,7 +202,7 @@ def _directory(output_dir: str | os.PathLike[str] | None, name: str) -> Path:
     raise AssertionError("unreachable: the counter never ends")
 
 
-def _metadata(core: dict[str, Any], returns: int) -> Metadata:
+def _metadata(core: dict[str, Any], returns: int, tagged: frozenset[str]) -> Metadata:
     params: list[ParamInfo] = []
     for param in core["params"]:
         tensor = param["kind"].get("Tensor")
@@ -213,7 +214,11 @@ def _metadata(core: dict[str, Any], returns: int) -> Metadata:
             shape = tuple(dim.get("Const", -1) for dim in tensor["dims"])
             params.append(
                 ParamInfo(
-                    param["name"], ParamDirection[tensor["direction"]], shape, DataType.from_name(tensor["dtype"])
+                    param["name"],
+                    ParamDirection[tensor["direction"]],
+                    shape,
+                    DataType.from_name(tensor["dtype"]),
+                    param["name"] in tagged,
                 )
             )
     return Metadata(tuple(params), returns)
@@ -235,6 +240,7 @@ def _write(compiled: CompiledProgram, core: dict[str, Any], metadata: Metadata) 
                     "direction": info.direction.value,
                     "shape": None if info.shape is None else list(info.shape),
                     "dtype": info.dtype.name,
+                    **({"dump_tag": True} if info.dump_tag else {}),
                 }
                 for info in metadata.params
             ],

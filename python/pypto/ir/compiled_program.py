@@ -52,7 +52,7 @@ class CompiledProgram:
         core: dict[str, Any] | None = None,
         metadata: Metadata | None = None,
         entries: dict[str, CompiledProgram] | None = None,
-        runtime: str = RuntimeKind.TENSORMAP_AND_RINGBUFFER.value,
+        runtime: str | None = RuntimeKind.TENSORMAP_AND_RINGBUFFER.value,
         enable_sdma: bool = False,
     ) -> None:
         self._entries = entries
@@ -87,8 +87,12 @@ class CompiledProgram:
 
     @property
     def runtime_name(self) -> str:
-        """The kind of runtime that it was built for."""
-        return self._runtime
+        """The kind of runtime that it was built for.
+
+        Raises:
+            FileNotFoundError: It was loaded from a directory without `kernel_config.py`, which can be looked at only.
+        """
+        return str(self.runtime_config["runtime"]) if self._runtime is None else self._runtime
 
     @property
     def enable_sdma(self) -> bool:
@@ -268,13 +272,15 @@ class CompiledProgram:
     ) -> CompiledProgram:
         """Loads a program from its directory.
 
+        Without `kernel_config.py` the program can be looked at, and not executed.
+
         Args:
             output_dir: The directory.
             platform: The platform to run it on; the one that it was compiled for if not given.
             backend_type: The chip, where `platform` is not given: its simulation is meant.
 
         Raises:
-            FileNotFoundError: A file is missing.
+            FileNotFoundError: Another file is missing.
             ValueError: A file is malformed. Both texts name it.
         """
         directory = Path(output_dir)
@@ -287,7 +293,7 @@ class CompiledProgram:
             return cls(None, directory, backend_type=first.backend_type, platform=first.platform, entries=entries)
         meta = artifacts.read_sidecar(directory)
         core = artifacts.read_program(directory)
-        built = kernel_config.read(directory)
+        built = kernel_config.read(directory) if (directory / kernel_config.FILE).is_file() else {}
         chosen = meta["platform"] if platform is None else platform
         backend = backend_of(chosen) if backend_type is None else backend_type
         metadata = metadata_of(meta)
@@ -298,7 +304,7 @@ class CompiledProgram:
             platform=chosen,
             core=core,
             metadata=metadata,
-            runtime=built["runtime"],
+            runtime=built.get("runtime"),
             enable_sdma=built.get("enable_sdma", False) is True,
         )
 

@@ -27,12 +27,14 @@ class ParamInfo:
         direction: What a launch does with it.
         shape: Extents, outermost first; -1 for a dynamic one, `None` for a scalar.
         dtype: Element type.
+        dump_tag: Whether `pl.dump_tag` names it.
     """
 
     name: str
     direction: ParamDirection
     shape: tuple[int, ...] | None
     dtype: DataType
+    dump_tag: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ def metadata_of(meta: dict[str, Any]) -> Metadata:
             ParamDirection[param["direction"]],
             None if param["shape"] is None else tuple(param["shape"]),
             DataType.from_name(param["dtype"]),
+            param.get("dump_tag", False),
         )
         for param in meta["params"]
     )

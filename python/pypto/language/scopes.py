@@ -33,7 +33,7 @@ def at(
         optimizations: Hints such as `[pl.split(pl.SplitMode.UP_DOWN)]`.
         deps: Ids of the tasks to wait for, in addition to those that share memory with this one.
         no_dep_args: Tensors on whose account no task waits.
-        dumps: A hint.
+        dumps: Tensors to mark, as `pl.dump_tag` does.
         allow_early_resolve: A hint.
         name_hint: The name of the task in traces and profiles.
         windowize: A hint.

@@ -26,6 +26,16 @@ class ChipMemory(TensorMakers, Worker):
         super().__init__()
         self._impl: _pypto.Worker | None = None
 
+    @property
+    def _owned_tensors(self) -> dict[tuple[int, int], DeviceTensor]:
+        """What is allocated now, for those who look. The device keeps the books: changing this changes nothing."""
+        impl = self._impl
+        return {} if impl is None else {(0, tensor.data_ptr): tensor for tensor in impl.live_tensors()}
+
+    @_owned_tensors.setter
+    def _owned_tensors(self, _books: dict[tuple[int, int], DeviceTensor]) -> None:
+        """The base class begins books of its own, which nobody keeps here."""
+
     def alloc_tensor(
         self,
         shape: Sequence[int],
@@ -134,6 +144,8 @@ class ChipMemory(TensorMakers, Worker):
             src_host_ptr: A contiguous host tensor, or a host address (which is trusted).
             nbytes: How much; needed where both sides are addresses.
             worker_id: Always 0: there is one device.
+
+        Ctrl-C ends a copy of many megabytes; a first part of it was copied then.
 
         Raises:
             TypeError: A side is of the wrong kind, or `nbytes` is missing.

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pypto.runtime import dump_args, programs
+from pypto.runtime import dep_gen, dump_args, programs
 from pypto.runtime.trace_file import trace
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ _EVERYTHING = 4
 
 def wanted(config: RunConfig) -> bool:
     """Whether a launch with these settings writes something. A field may have been assigned anything."""
-    asked = (config.enable_chip_swimlane, config.enable_dump_args, config.enable_scope_stats)
+    asked = (
+        config.enable_chip_swimlane, config.enable_dump_args, config.enable_dep_gen, config.enable_scope_stats
+    )  # fmt: skip
     return any(isinstance(level, int) and 0 < level <= _EVERYTHING for level in asked)
 
 
@@ -40,6 +42,7 @@ def launch(compiled: CompiledProgram, config: RunConfig, args: tuple[Any, ...], 
       nanoseconds.
     * Both: `name_map_<program>.json`, the names of the kernels by their numbers.
     * `enable_dump_args`: see `dump_args`.
+    * `enable_dep_gen`: `deps.json`; see `dep_gen`.
 
     Files without a time in their name are those of the last launch.
     """
@@ -51,9 +54,13 @@ def launch(compiled: CompiledProgram, config: RunConfig, args: tuple[Any, ...], 
     def whole() -> Any:
         return _record(compiled, config, directory, stamp, run) if timed else run()
 
+    def with_deps() -> Any:
+        return dep_gen.launch(compiled, args, directory / "deps.json", whole) if config.enable_dep_gen else whole()
+
     if not config.enable_dump_args:
-        return whole()
-    return dump_args.launch(compiled, args, directory / "args_dump" / stamp, whole)
+        return with_deps()
+    level = int(config.enable_dump_args)
+    return dump_args.launch(compiled, args, level, directory / "args_dump" / stamp, with_deps)
 
 
 def _record(compiled: CompiledProgram, config: RunConfig, directory: Path, stamp: str, run: Callable[[], Any]) -> Any:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pypto._pypto import DeviceTensor
 from pypto.ir import ParamDirection
+from pypto.runtime.host_copies import host_copy
 
 if TYPE_CHECKING:
     from pypto.ir import CompiledProgram
@@ -17,11 +18,11 @@ INDEX = "index.json"
 """Every parameter, in order: name, direction, shape, dtype, whether it was resident, and its files; scalars' values."""
 
 
-def launch(compiled: CompiledProgram, args: tuple[Any, ...], folder: Path, run: Callable[[], Any]) -> Any:
+def launch(compiled: CompiledProgram, args: tuple[Any, ...], level: int, folder: Path, run: Callable[[], Any]) -> Any:
     """Launches with `run`, and writes each argument as `<position>_<name>_{before,after}.pt` and an `INDEX`.
 
-    What a launch reads is there from before it, what it writes from after it. Level 1 asks for the tensors that the
-    source tags; a tag leaves nothing in a compiled program here, so both levels dump all of them.
+    What a launch reads is there from before it, what it writes from after it. Level 1 writes the tensors that the
+    source tags, level 2 all of them; the index has all parameters.
     """
     params, outputs = compiled.params, compiled.output_indices
     returning = compiled.has_return and len(args) == len(params) - len(outputs)
@@ -29,8 +30,9 @@ def launch(compiled: CompiledProgram, args: tuple[Any, ...], folder: Path, run: 
         return run()  # which says so
     given = iter(args)
     all_args = [None if returning and at in outputs else next(given) for at in range(len(params))]
-    reads = [at for at, param in enumerate(params) if param.direction is not ParamDirection.Out]
-    before = {at: kept for at in reads if (kept := _copy(all_args[at])) is not None}
+    dumped = [level > 1 or param.dump_tag for param in params]
+    reads = [at for at, param in enumerate(params) if dumped[at] and param.direction is not ParamDirection.Out]
+    before = {at: kept for at in reads if (kept := host_copy(all_args[at])) is not None}
     result = run()
     if returning:
         made = result if isinstance(result, tuple) else (result,)
@@ -45,7 +47,7 @@ def launch(compiled: CompiledProgram, args: tuple[Any, ...], folder: Path, run: 
             entry["value"] = getattr(arg, "value", arg)
             continue
         entry["resident"] = isinstance(arg, DeviceTensor)
-        after = _copy(arg) if param.direction is not ParamDirection.In else None
+        after = host_copy(arg) if dumped[at] and param.direction is not ParamDirection.In else None
         for when, tensor in (("before", before.get(at)), ("after", after)):
             if tensor is not None:
                 entry[when] = f"{at}_{param.name}_{when}.pt"
@@ -53,18 +55,6 @@ def launch(compiled: CompiledProgram, args: tuple[Any, ...], folder: Path, run: 
                 _save(tensor, folder / entry[when])
     (folder / INDEX).write_text(json.dumps({"program": compiled.name, "params": index}, indent=1, default=str))
     return result
-
-
-def _copy(arg: Any) -> Any:
-    """A host copy of a tensor; None of a number, and of what no launch takes, which the launch says."""
-    import torch
-
-    try:
-        if isinstance(arg, DeviceTensor):
-            return arg.to_host()
-        return None if isinstance(arg, (bool, int, float)) else torch.as_tensor(arg).detach().clone()
-    except (TypeError, ValueError, RuntimeError):
-        return None
 
 
 def _save(tensor: Any, path: Path) -> None:

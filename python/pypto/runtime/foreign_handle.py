@@ -1,4 +1,4 @@
-"""Handles of programs on a foreign device; see `foreign_worker`."""
+"""Handles that launch by way of their worker: of programs on a foreign device, and of workers of a user's own."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pypto import failures
 from pypto._pypto import RegistrationHandle
+from pypto.runtime.runtime_base import Worker
 
 if TYPE_CHECKING:
     from pypto.ir import CompiledProgram
-    from pypto.runtime.foreign_worker import ForeignWorker
     from pypto.runtime.run_config import RunConfig
 
 
 class ForeignHandle:
-    """A registered program of a foreign device; `isinstance` takes it for a `RegistrationHandle`."""
+    """What `RegistrationHandle(worker, cid, compiled)` gives; `isinstance` takes it for one."""
 
     __test__ = False
 
-    def __init__(self, worker: ForeignWorker, cid: Any, compiled: CompiledProgram) -> None:
+    def __init__(self, worker: Worker, cid: Any, compiled: CompiledProgram) -> None:
+        if not isinstance(worker, Worker):
+            raise failures.NOT_A_WORKER(
+                f"the worker of a RegistrationHandle must be a Worker, got {type(worker).__name__}; "
+                f"worker.register(compiled) makes a handle"
+            )
         self.worker = worker
         self.cid = cid
         self.compiled = compiled

@@ -52,6 +52,9 @@ def class_for(cls: type[ChipWorker]) -> type[ChipWorker]:
 class ForeignWorker(ChipWorker):
     """See the module. Users see a `ChipWorker`."""
 
+    _owned_tensors: dict[tuple[int, int], DeviceTensor] = {}  # noqa: RUF012  # each object has its own
+    """Kept by the base class, as the device knows of no tensors."""
+
     def __init__(
         self,
         config: RunConfig | None = None,

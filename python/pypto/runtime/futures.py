@@ -18,15 +18,15 @@ class LaunchFuture(Future[Any]):
     submit.
     """
 
-    _launch: _pypto.QueuedLaunch
+    _launch: _pypto.QueuedLaunch | None = None
 
     def cancel(self) -> bool:
         """Takes the launch out of the queue; False where it has begun, which is then not stopped."""
-        return self._launch.cancel() and super().cancel()
+        return self._launch is not None and self._launch.cancel() and super().cancel()
 
     def running(self) -> bool:
         """Whether the launch has begun and is not over."""
-        return self._launch.begun() and not self.done()
+        return self._launch is not None and self._launch.begun() and not self.done()
 
     def result(self, timeout: float | None = None) -> Any:
         """Waits for the launch and returns what the call would have.
@@ -60,7 +60,7 @@ class LaunchFuture(Future[Any]):
         return asyncio.wrap_future(self).__await__()
 
     def _check_wait(self) -> None:
-        if not self.done():
+        if self._launch is not None and not self.done():
             self._launch.check_wait()
 
     def _finish(self, cancelled: bool, result: Any, error: BaseException | None) -> None:
@@ -73,3 +73,13 @@ class LaunchFuture(Future[Any]):
             self.set_exception(error)
         else:
             self.set_result(result)
+
+
+def finished(handle: Any, args: tuple[Any, ...], config: Any) -> LaunchFuture:
+    """Launches now, and returns the future of a launch that is over."""
+    future = LaunchFuture()
+    try:
+        future.set_result(handle(*args, config=config))
+    except Exception as error:
+        future.set_exception(error)
+    return future

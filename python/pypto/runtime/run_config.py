@@ -81,7 +81,7 @@ class RunConfig:
         save_kernels_dir: Where to keep it.
         codegen_only: Compile, do not run.
         enable_chip_swimlane: Level of the timeline, 0 to 4; True is 4.
-        enable_dump_args: Write the arguments of a launch: 1 tagged tensors, 2 all (both are all here).
+        enable_dump_args: Write the arguments of a launch: 1 tagged tensors, 2 all.
         enable_pmu: Event of the performance counters, 0 for none.
         enable_dep_gen: Write the dependencies of tasks.
         enable_scope_stats: Write statistics of scopes.

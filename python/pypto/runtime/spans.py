@@ -169,7 +169,7 @@ class Recorder:
         ended = []
         for span in spans:
             inv, depth = span[1], span[2]
-            if inv == 0:  # of no launch: copies and allocations that a program asks for
+            if inv == 0:  # of no launch: copies, allocations, and what only looks at another launch
                 continue
             self._pending.setdefault(inv, []).append(span)
             if depth == 0:

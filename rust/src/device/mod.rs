@@ -22,6 +22,11 @@ pub trait Device: Send + Sync {
     /// How many cores it has.
     fn cores(&self) -> usize;
 
+    /// Whether its launches only look at what launches elsewhere do: they are no launches of the program in a trace.
+    fn is_observing(&self) -> bool {
+        false
+    }
+
     /// Verifies `program`, resolves its kernels and plans its scratch memory.
     fn compile(&self, program: &Program) -> Result<Box<dyn Executable>, DeviceError>;
 
@@ -186,11 +191,11 @@ pub enum DeviceError {
     /// The program breaks a rule or uses what this device does not have.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// `poll` asked to stop. The device is ready for the next launch; what the launch wrote so far stays.
-    #[error("the launch of {program:?} was interrupted")]
+    /// `poll` asked to stop. The device is ready for the next launch; what the launch or the copy wrote so far stays.
+    #[error("{what} was interrupted")]
     Interrupted {
-        /// Name of the program.
-        program: String,
+        /// The launch or the copy.
+        what: String,
     },
     /// A statement failed while it ran: an access outside a tensor, a negative extent.
     #[error("{program}: {file}:{line}: {message}", line = at.1)]

@@ -99,6 +99,27 @@ impl BoundLaunch {
         lock(&self.given).clone()
     }
 
+    /// Launches where `config` asks for files about it: as a plain launch of the same arguments, since those who want files
+    /// do not count its microseconds.
+    #[cold]
+    fn call_with_files<'py>(&self, py: Python<'py>, config: Option<&Bound<'py, PyAny>>) -> PyResult<Option<Py<PyAny>>> {
+        let handle = self.handle.get();
+        handle.check_call(config)?;
+        if !handle.writes_files(py, config)? {
+            return Ok(None);
+        }
+        handle.call(py, &self.given_by_user(py), config).map(Some)
+    }
+
+    /// The arguments as a call of the handle takes them: without outputs that each call makes.
+    #[cold]
+    fn given_by_user<'py>(&self, py: Python<'py>) -> Vec<Bound<'py, PyAny>> {
+        let is_made = |position: &usize| self.returning && self.handle.get().outputs().contains(position);
+        let given = self.given();
+        let given = given.args.iter().enumerate().filter(|(position, _)| !is_made(position));
+        given.map(|(_, arg)| arg.bind(py).clone()).collect()
+    }
+
     /// Refuses a launch that comes too late.
     #[inline]
     fn check_usable(&self) -> PyResult<()> {
@@ -276,8 +297,10 @@ impl Callable for BoundLaunch {
                 args.len()
             )));
         }
-        if config.is_some() {
-            self.handle.get().check_call(config)?;
+        if config.is_some()
+            && let Some(result) = self.call_with_files(py, config)?
+        {
+            return Ok(result);
         }
         let _settings = settings::announce(config)?;
         self.check_usable()?;
@@ -323,10 +346,19 @@ impl BoundLaunch {
         self.replace(py, found)
     }
 
-    /// Puts the launch into the queue of the worker.
-    fn submit<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+    /// Puts the launch into the queue of the worker; `config` as for a call.
+    #[pyo3(signature = (*, config = None))]
+    fn submit<'py>(slf: &Bound<'py, Self>, config: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         let (py, this) = (slf.py(), slf.get());
         this.check_usable()?;
+        if config.is_some() {
+            let handle = this.handle.bind(py);
+            handle.get().check_call(config)?;
+            if handle.get().writes_files(py, config)? {
+                return submit::checked(handle, &this.given_by_user(py), config);
+            }
+        }
+        let _settings = settings::announce(config)?;
         if !this.has_hosts.load(Ordering::Acquire) {
             return submit::queue_prepared(slf, this.prepared.clone());
         }

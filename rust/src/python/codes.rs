@@ -33,6 +33,11 @@ edge_errors! {
     NegatedView "negated_view" Value;
     /// The storage of the tensor was resized and does not hold all of it. Pass a tensor that owns its memory.
     StorageResized "storage_resized" Value;
+    /// A queued launch uses memory that `share_memory_()` would move, or a tensor is submitted while another thread moves
+    /// it. Share before `submit()`, or after the result.
+    StorageMoved "storage_moved" Runtime;
+    /// A function of numpy was given a device tensor, and would download it. Say so: `t.numpy()`, or `t.to_host()`.
+    NumpyFunction "numpy_function" Type;
     /// The tensor has no memory: it is fake, functional, or its storage was freed. Pass a tensor with data.
     NoMemory "no_memory" Value;
     /// The tensor is in another device's memory. Call `.cpu()`.

@@ -7,7 +7,8 @@
 
 use super::bound::BoundLaunch;
 use super::codes::Edge;
-use super::host::{HostArray, Keep, Role};
+use super::host::{HostArray, Role};
+use super::keep::Keep;
 use super::scalar;
 use super::settings;
 use super::shared::Shared;
@@ -16,6 +17,7 @@ use super::vectorcall::{self, Callable, Vectorcall};
 use super::{dtypes, submit, way};
 use crate::program::{Dim, Param, ParamKind};
 use crate::worker::{HostTensor, NO_VERSION, Registration, Value};
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
@@ -211,6 +213,15 @@ impl RegistrationHandle {
         launched.map_err(|error| way::launch_error(*error, values))
     }
 
+    /// Whether a launch with these settings writes files about itself.
+    #[cold]
+    pub(super) fn writes_files(&self, py: Python<'_>, config: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
+        match config {
+            Some(config) if !self.compiled.is_none(py) => settings::wants_files(config),
+            _ => Ok(false),
+        }
+    }
+
     /// Launches while diagnostics are written. The worker's own launchers, which know no compiled program, come here no
     /// second time.
     #[cold]
@@ -293,11 +304,10 @@ impl Callable for RegistrationHandle {
         config: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
         self.check_call(config)?;
-        if let Some(config) = config
-            && !self.compiled.is_none(py)
-            && settings::wants_files(config)?
+        if let Some(given) = config
+            && self.writes_files(py, config)?
         {
-            return self.launch_with_files(py, args, config);
+            return self.launch_with_files(py, args, given);
         }
         let _settings = settings::announce(config)?;
         if self.is_returning(args.len())? {
@@ -334,9 +344,7 @@ impl RegistrationHandle {
         args: &Bound<'py, PyTuple>,
         config: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        slf.get().check_call(config)?;
-        let _settings = settings::announce(config)?;
-        submit::plain(slf, args.as_slice())
+        submit::checked(slf, args.as_slice(), config)
     }
 
     #[getter]
@@ -388,6 +396,45 @@ impl RegistrationHandle {
         visit.call(&self.owner)?;
         visit.call(&self.compiled)
     }
+}
+
+/// Makes `RegistrationHandle(worker, cid, compiled)` give a handle that launches by way of `worker.run`: the `register` of a
+/// user's own worker returns one. It is an object of another class, which PyO3 offers no constructor for, so the slot is set
+/// here.
+pub(super) fn open_constructor(py: Python<'_>) {
+    let class = RegistrationHandle::type_object_raw(py);
+    // SAFETY: attached; a heap type of this module that nobody inherits from and that has no objects yet.
+    unsafe {
+        (*class).tp_new = Some(by_hand);
+        ffi::PyType_Modified(class);
+    }
+}
+
+/// # Safety
+/// The interpreter's promise: attached; a tuple, and a dictionary or null.
+unsafe extern "C" fn by_hand(
+    _class: *mut ffi::PyTypeObject,
+    args: *mut ffi::PyObject,
+    keywords: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: the promise above.
+    let py = unsafe { Python::assume_attached() };
+    let make = || -> PyResult<Py<PyAny>> {
+        // SAFETY: as above.
+        let args = unsafe { Borrowed::from_ptr(py, args).cast_unchecked::<PyTuple>() };
+        // SAFETY: as above.
+        let keywords = unsafe { Bound::from_borrowed_ptr_or_opt(py, keywords) };
+        let keywords = keywords.as_ref().map(|keywords| keywords.cast::<PyDict>()).transpose()?;
+        let class = py.import("pypto.runtime.foreign_handle")?.getattr("ForeignHandle")?;
+        Ok(class.call(&*args, keywords)?.unbind())
+    };
+    make().map_or_else(
+        |error| {
+            error.restore(py);
+            std::ptr::null_mut()
+        },
+        Py::into_ptr,
+    )
 }
 
 /// The room of a vector for values that live for another time.

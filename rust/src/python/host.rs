@@ -5,13 +5,14 @@
 
 use super::codes::Edge;
 use super::dlpack::{BufferTensor, CapsuleTensor, DlTensor, ExchangeApi};
+use super::keep::Keep;
 use crate::dtype::{DType, DTypeKind};
 use crate::shape::{MAX_RANK, Shape};
 use pyo3::exceptions::{PyAttributeError, PyException};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyType};
+use pyo3::types::PyType;
 use std::fmt;
 
 /// Arguments from this size on are asked what costs time; see [`HostArray::is_questioned`].
@@ -61,48 +62,6 @@ pub(super) struct HostArray {
     pub(super) writable: bool,
     /// What else must live as long as the pointer is used.
     pub(super) keep: Option<Keep>,
-}
-
-/// What owns the memory of an array beside the object itself.
-#[expect(dead_code, reason = "held only to be dropped after the memory was used")]
-pub(super) enum Keep {
-    /// A capsule of DLPack, or a storage of torch.
-    Object(Py<PyAny>),
-    Buffer(BufferTensor),
-}
-
-impl Keep {
-    /// Holds the memory of an array that was read without being asked to keep it, until after the call in which it was
-    /// read, whatever becomes of the array meanwhile.
-    ///
-    /// Holding the tensor itself is not enough: `t.data = other` gives it other storage and ends the old one. Holding
-    /// its storage (or a capsule of DLPack, at ten times the price) is not enough either: `t.resize_(...)` gives the
-    /// storage other memory. Torch closes a storage to resizing when numpy looks at it, and so does this.
-    ///
-    /// # Errors
-    /// What torch raises.
-    pub(super) fn memory_of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let py = object.py();
-        let storage = match object.call_method0(intern!(py, "untyped_storage")) {
-            Ok(storage) => storage,
-            // Another producer of the same protocol.
-            Err(error) if error.is_instance_of::<PyAttributeError>(py) => {
-                return Ok(Self::Object(CapsuleTensor::request(object)?.into_capsule().unbind()));
-            }
-            Err(error) => return Err(error),
-        };
-        if storage.call_method0(intern!(py, "resizable"))?.is_truthy()? {
-            // Numpy looks through a tensor of its own: not every tensor has an element type or a state that numpy takes.
-            let torch = py.import(intern!(py, "torch"))?;
-            let keywords = PyDict::new(py);
-            keywords.set_item(intern!(py, "dtype"), torch.getattr(intern!(py, "uint8"))?)?;
-            keywords.set_item(intern!(py, "device"), intern!(py, "cpu"))?;
-            let window = torch.call_method(intern!(py, "empty"), (0,), Some(&keywords))?;
-            window.call_method1(intern!(py, "set_"), (&storage,))?;
-            window.call_method0(intern!(py, "numpy"))?;
-        }
-        Ok(Self::Object(storage.unbind()))
-    }
 }
 
 /// How objects of one type are read.

@@ -7,18 +7,19 @@
 //! |----------------------------------|----------------------------------------------------------------------------|
 //! | `handle`, `vectorcall`           | the launch path: calls, arguments, Ctrl-C, outputs of return-style calls     |
 //! | `check`                          | the checks of a launch without the launch                                  |
-//! | `host`, `dlpack`                 | host arrays: torch, numpy, anything that speaks DLPack                       |
+//! | `host`, `dlpack`, `keep`         | host arrays: torch, numpy, anything that speaks DLPack; what holds their memory |
 //! | `scalar`, `numbers`, `dtypes`    | numbers, shapes and element types as Python has them                         |
 //! | `bound`, `way`                   | launches whose arguments were checked before; what all launches share        |
 //! | `queue`, `submit`                | queued launches: their threads, and the futures                              |
 //! | `worker`, `shared`, `transfer`   | one opened device, the way in that never waits while attached, copies        |
-//! | `tensor`, `views`                | `DeviceTensor`; its parts and other shapes                                   |
+//! | `tensor`, `views`, `absent`      | `DeviceTensor`; its parts and other shapes; what it has not                  |
 //! | `buffer`, `memory`               | the allocation behind it, the memory report                                  |
 //! | `residency`, `profile`           | what a worker counted about host arguments; times of steps, peaks            |
 //! | `program`, `trace`, `trace_file` | programs in and out; recordings, `[STRACE]` lines, timelines in files        |
 //! | `platform`, `site`               | which device a name opens; the user's line                                   |
 //! | `errors`, `codes`                | the one place that makes exceptions; what is found before the core is asked |
 
+mod absent;
 mod bound;
 mod buffer;
 mod check;
@@ -28,6 +29,7 @@ mod dtypes;
 mod errors;
 mod handle;
 mod host;
+mod keep;
 mod memory;
 mod numbers;
 mod platform;
@@ -67,6 +69,7 @@ mod _pypto {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        handle::open_constructor(module.py());
         module.add("MAX_CORES", MAX_CORES)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }

@@ -2,10 +2,10 @@
 
 use super::codes::Edge;
 use crate::device::Device;
-use crate::device::sim::SimDevice;
 use crate::device::sim::pool::{MAX_CORES, default_cores};
 use crate::device::sim::profile::ProfilingDevice;
 use crate::device::sim::sanitize::{CheckingDevice, Sanitizers};
+use crate::device::sim::{Chip, SimDevice};
 use crate::kernels::Isa;
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub(super) fn open(
     observe: Option<&str>,
 ) -> PyResult<Box<dyn Device>> {
     match platform {
-        "a2a3sim" => {
+        "a2a3sim" | "a5sim" => {
             let isa = Isa::from_env().map_err(|error| Edge::BadIsa.error(error.to_string()))?;
             let cores = match cores {
                 None => default_cores().map_err(|error| Edge::BadCores.error(error.to_string()))?,
@@ -40,7 +40,8 @@ pub(super) fn open(
                         .error(format!("cores must be a positive number of cores, at most {MAX_CORES}, got {cores}")));
                 }
             };
-            let device = SimDevice::new(cores, isa);
+            let chip = if platform == "a5sim" { Chip::A5 } else { Chip::A2a3 };
+            let device = SimDevice::new(cores, isa).with_chip(chip);
             let device = match schedule_seed {
                 Some(seed) => device.with_schedule_seed(seed),
                 None => device,
@@ -57,8 +58,6 @@ pub(super) fn open(
                 false => Ok(Box::new(device)),
             }
         }
-        "a5sim" => Err(Edge::PlatformUnavailable
-            .error("a5sim is not implemented: only the simulated chip a2a3sim can be opened in this version")),
         "a2a3" | "a5" => Err(Edge::PlatformUnavailable.error(real_chip(platform, device_id))),
         _ => Err(Edge::UnknownPlatform
             .error(format!("Invalid platform {platform:?}; expected one of a2a3sim, a2a3, a5sim, a5"))),
@@ -83,7 +82,7 @@ fn real_chip(platform: &str, device_id: i64) -> String {
     };
     format!(
         "platform {platform:?} is a real Ascend chip, which cannot be opened: {reason}. \
-         Use platform=\"a2a3sim\" for the simulated chip"
+         Use platform=\"{platform}sim\" for the simulated chip"
     )
 }
 

@@ -45,6 +45,7 @@ pub(super) fn wants_files(config: &Bound<'_, PyAny>) -> PyResult<bool> {
         |name: &Bound<'_, PyString>| PyResult::Ok(config.getattr(name)?.extract::<i64>().is_ok_and(|level| level > 0));
     Ok(is_on(intern!(py, "enable_chip_swimlane"))?
         || is_on(intern!(py, "enable_dump_args"))?
+        || is_on(intern!(py, "enable_dep_gen"))?
         || is_on(intern!(py, "enable_scope_stats"))?)
 }
 

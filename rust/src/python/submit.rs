@@ -3,7 +3,7 @@
 
 use super::bound::BoundLaunch;
 use super::handle::RegistrationHandle;
-use super::host::Keep;
+use super::keep::{self, Keep};
 use super::shared::Shared;
 use super::tensor::DeviceTensor;
 use super::{settings, vectorcall, way};
@@ -15,6 +15,8 @@ use crate::worker::{Kept, Notes, Prepared, Registration, Ticket, Value, WorkerEr
 use pyo3::panic::PanicException;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::PyTuple;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -103,7 +105,9 @@ impl Job {
 
     /// Tells the future.
     pub(super) fn tell(&self, py: Python<'_>, outcome: Outcome) {
-        let Some(objects) = lock(&self.objects).take() else { return };
+        let Some(mut objects) = lock(&self.objects).take() else { return };
+        // Whoever has the result may do what he likes with the memory.
+        keep::cast_off(py, mem::take(&mut objects.keep));
         let future = objects.future.bind(py);
         let told = match outcome {
             Outcome::Done => objects.result(py).and_then(|result| finish(future, false, Some(result), None)),
@@ -213,11 +217,28 @@ impl QueuedLaunch {
     }
 }
 
-/// Queues a launch of a handle that can still launch.
-pub(super) fn plain<'py>(
+/// Queues a launch of a handle. One that writes files about itself is not queued: those are written by Python, with the
+/// results. It runs here, after all that was queued before, and its future is done.
+pub(super) fn checked<'py>(
     handle: &Bound<'py, RegistrationHandle>,
     args: &[Bound<'py, PyAny>],
+    config: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let (py, this) = (handle.py(), handle.get());
+    this.check_call(config)?;
+    if !this.writes_files(py, config)? {
+        let _settings = settings::announce(config)?;
+        return plain(handle, args);
+    }
+    let all = if this.is_returning(args.len())? { &this.with_outputs(py, args)?.0 } else { args };
+    for (position, (param, arg)) in this.params().iter().zip(all).enumerate() {
+        read(this, arg, param, position, &mut Vec::new())?;
+    }
+    let finished = py.import("pypto.runtime.futures")?.getattr("finished")?;
+    finished.call1((handle, PyTuple::new(py, args)?, config))
+}
+
+fn plain<'py>(handle: &Bound<'py, RegistrationHandle>, args: &[Bound<'py, PyAny>]) -> PyResult<Bound<'py, PyAny>> {
     let this = handle.get();
     if !this.is_returning(args.len())? {
         return queue_plain(handle, handle.as_any(), args, None);
@@ -245,16 +266,22 @@ pub(super) fn queue_plain<'py>(
             let kept = read(this, arg, param, position, &mut keep)?;
             // Outputs that were made for this launch are nobody else's until it is over.
             let is_ours = || outputs.iter().flatten().any(|output| output.is(arg));
-            if matches!(kept, Kept::Other(Value::Host(_))) && keep.len() == before && !is_ours() {
-                keep.push(Keep::memory_of(arg)?);
+            if matches!(kept, Kept::Other(Value::Host(_))) && !is_ours() {
+                match keep.get(before) {
+                    None => keep.push(Keep::memory_of(arg)?),
+                    Some(Keep::Buffer(_)) => Keep::array(arg, &mut keep),
+                    Some(_) => {}
+                }
             }
             Ok(kept)
         })
         .collect();
+    let kept = kept?;
+    keep::moor(handle.py(), &mut keep)?;
     let work = Work {
         shared: this.shared().clone(),
         registration: this.registration().clone(),
-        args: Args::Plain(kept?),
+        args: Args::Plain(kept),
         notes: settings::take(),
     };
     let args = args.iter().map(|arg| arg.clone().unbind()).collect();
@@ -273,7 +300,7 @@ pub(super) fn queue_prepared<'py>(
         shared: this.shared().clone(),
         registration: this.registration().clone(),
         args: Args::Prepared(prepared),
-        notes: None,
+        notes: settings::take(),
     };
     let of = bound.clone().into_any().unbind();
     queue(py, this, work, |future| Objects { future, outputs: None, args: Vec::new(), keep: Vec::new(), of })

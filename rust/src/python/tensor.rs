@@ -1,5 +1,6 @@
 //! `DeviceTensor`: a typed view of device memory.
 
+use super::absent;
 use super::buffer::{self, Buffer};
 use super::codes::Edge;
 use super::dtypes;
@@ -231,6 +232,34 @@ impl DeviceTensor {
         views::require_copy(copy, "__array__")?;
         let array = self.numpy(py)?;
         dtype.map_or(Ok(array.clone()), |dtype| array.call_method1(pyo3::intern!(py, "astype"), (dtype,)))
+    }
+
+    /// What numpy calls instead of an elementwise function: `np.add(x, t)`, `x + t`.
+    #[pyo3(signature = (ufunc, _method, *_inputs, **_options))]
+    fn __array_ufunc__(
+        &self,
+        ufunc: &Bound<'_, PyAny>,
+        _method: &Bound<'_, PyAny>,
+        _inputs: &Bound<'_, PyTuple>,
+        _options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        Err(absent::numpy_function(ufunc))
+    }
+
+    /// What numpy calls instead of its other functions: `np.concatenate([x, t])`. `np.asarray(t)` is none of them.
+    fn __array_function__(
+        &self,
+        func: &Bound<'_, PyAny>,
+        _types: &Bound<'_, PyAny>,
+        _args: &Bound<'_, PyAny>,
+        _kwargs: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        Err(absent::numpy_function(func))
+    }
+
+    /// Called for names that are not found.
+    fn __getattr__(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        Err(absent::attribute(py, name))
     }
 
     #[pyo3(signature = (*, stream = None, max_version = None, dl_device = None, copy = None))]

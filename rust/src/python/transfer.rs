@@ -5,8 +5,9 @@ use super::codes::Edge;
 use super::errors;
 use super::host::{HostArray, Role};
 use super::numbers::{self, type_name};
-use super::shared::{Entered, Shared, detached};
+use super::shared::{Entered, Shared};
 use super::tensor::DeviceTensor;
+use super::way;
 use crate::arena;
 use crate::dtype::DType;
 use crate::error::Error;
@@ -14,10 +15,6 @@ use crate::id::DeviceAddr;
 use crate::shape::Shape;
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
-
-/// Copies of at least this many bytes run detached. Detaching costs about 0.1 us when nobody waits, and a copy of this size
-/// takes about 20 us; another thread loses no more than that to a smaller one.
-const DETACH_BYTES: u64 = 256 << 10;
 
 /// Nothing of a process lies below.
 const FIRST_PAGE: u64 = 4096;
@@ -193,20 +190,15 @@ pub(super) fn plan<'a>(
     Ok(Copy { method, name, device: DeviceAddr(addr), tensor, bytes })
 }
 
-/// Runs a copy of `bytes` bytes, detached from the interpreter where it is long.
-pub(super) fn maybe_detached<R>(py: Python<'_>, bytes: u64, copy: impl FnOnce() -> R) -> R {
-    if bytes >= DETACH_BYTES { detached(py, copy) } else { copy() }
-}
-
 impl Shared {
     /// Copies from the host to the device.
     pub(super) fn upload(&self, py: Python<'_>, copy: &Copy<'_>, host: &HostEnd) -> PyResult<()> {
         let mut session = self.enter(py, copy.method)?;
         copy.check(&session)?;
-        maybe_detached(py, copy.bytes, || {
+        way::copy(py, self, copy.bytes, |poll| {
             // SAFETY: an array was measured by `plan`; for a bare pointer the caller vouches.
-            unsafe { session.copy_to(copy.device, host.data(), copy.bytes) }
-        })
+            unsafe { session.copy_to(copy.device, host.data(), copy.bytes, poll) }
+        })?
         .map_err(|error| copy.failed(error))
     }
 
@@ -214,10 +206,10 @@ impl Shared {
     pub(super) fn download(&self, py: Python<'_>, copy: &Copy<'_>, host: &HostEnd) -> PyResult<()> {
         let mut session = self.enter(py, copy.method)?;
         copy.check(&session)?;
-        maybe_detached(py, copy.bytes, || {
+        way::copy(py, self, copy.bytes, |poll| {
             // SAFETY: an array was measured by `plan`; for a bare pointer the caller vouches.
-            unsafe { session.copy_from(host.data(), copy.device, copy.bytes) }
-        })
+            unsafe { session.copy_from(host.data(), copy.device, copy.bytes, poll) }
+        })?
         .map_err(|error| copy.failed(error))
     }
 }

@@ -58,7 +58,31 @@ pub(super) fn run<R>(
     raised.map_or(Ok(result), Err)
 }
 
-/// Whether a launch goes on; keeps the reason where it does not.
+/// Copies of at least this many bytes run detached. Detaching costs about 0.1 us when nobody waits, and a copy of this size
+/// takes about 20 us; another thread loses no more than that to a smaller one.
+const DETACH_BYTES: u64 = 256 << 10;
+
+/// Runs a copy of `bytes` bytes in a worker that was entered: detached where it is long, and ended by Ctrl-C where it is
+/// very long.
+///
+/// # Errors
+/// What a signal handler raised, or the end of the interpreter; within, what the copy says.
+pub(super) fn copy<R>(
+    py: Python<'_>,
+    shared: &Shared,
+    bytes: u64,
+    copy: impl FnOnce(&mut dyn FnMut() -> bool) -> R,
+) -> PyResult<R> {
+    if bytes < DETACH_BYTES {
+        return Ok(copy(&mut || true));
+    }
+    let mut raised = None;
+    let result =
+        detached(py, || copy(&mut || keep_going(shared, Python::attach(|py| shared.check_signals(py)), &mut raised)));
+    raised.map_or(Ok(result), Err)
+}
+
+/// Whether a launch or a copy goes on; keeps the reason where it does not.
 fn keep_going(shared: &Shared, signals: PyResult<()>, raised: &mut Option<PyErr>) -> bool {
     *raised = match signals {
         Err(error) => Some(error),

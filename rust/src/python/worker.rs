@@ -10,8 +10,8 @@ use super::program::Program;
 use super::shared::{Shared, detached};
 use super::tensor::{self, DeviceTensor, Resident};
 use super::transfer::{self, HostEnd};
-use super::{buffer::Buffer, dtypes, errors, platform, residency, trace, vectorcall};
-use crate::arena::{BufferSpec, Scope};
+use super::{buffer::Buffer, dtypes, errors, platform, residency, trace, vectorcall, way};
+use crate::arena::{self, BufferKind, BufferSpec, Scope};
 use crate::error::Error;
 use crate::id::DeviceAddr;
 use crate::worker::{FreeOutcome, ResidencyMode, WorkerConfig};
@@ -112,10 +112,10 @@ impl Worker {
         let buffer = match &init {
             None if zeroed => session.allocate_zeroed(spec),
             None => session.allocate(spec),
-            Some(init) => transfer::maybe_detached(py, init.bytes(), || {
+            Some(init) => way::copy(py, &self.shared, init.bytes(), |poll| {
                 // SAFETY: `init` was read just now, has exactly the bytes of the tensor, and its object outlives the call.
-                unsafe { session.allocate_from(spec, init.data) }
-            }),
+                unsafe { session.allocate_from(spec, init.data, poll) }
+            })?,
         }?;
         drop(session);
         let resident = Resident::whole(buffer, Arc::downgrade(&self.shared));
@@ -267,6 +267,17 @@ impl Worker {
 
     fn memory_report(&self, py: Python<'_>) -> PyResult<MemoryReport> {
         Ok(MemoryReport::new(self.shared.enter(py, "memory_report")?.memory_report(), &self.shared))
+    }
+
+    /// A view of each tensor that is allocated now; memory of `malloc` has no type and is none.
+    fn live_tensors(&self, py: Python<'_>) -> PyResult<Vec<DeviceTensor>> {
+        let report = self.shared.enter(py, "memory_report")?.memory_report();
+        let tensors = report.live_buffers.into_iter().filter(|buffer| buffer.kind() == BufferKind::Tensor);
+        let view = |buffer: Arc<arena::Buffer>| {
+            let (shape, dtype) = (*buffer.shape(), buffer.dtype());
+            DeviceTensor::of(Resident::whole(buffer, Arc::downgrade(&self.shared)), shape, dtype)
+        };
+        Ok(tensors.map(view).collect())
     }
 
     #[pyo3(signature = (tag, budget, outer = None, site = None))]

@@ -5,6 +5,7 @@
 use super::bind::{Bound, NO_MEMORY, Staged, staging_size};
 use super::counters::Tally;
 use super::error::WorkerError;
+use super::memory::Pieces;
 use super::packed::PackedForms;
 use super::register::{Loaded, Registered, Registration, check_registration};
 use super::residency::Times;
@@ -15,6 +16,7 @@ use crate::device::{self, Device, TensorArg};
 use crate::error::Result;
 use crate::program::Direction;
 use crate::trace::{self, Span, names};
+use std::fmt;
 use std::time::Instant;
 
 impl Session<'_> {
@@ -49,7 +51,7 @@ impl Session<'_> {
     ) -> Result<()> {
         let notes = self.notes.take();
         let (open, worker) = self.launching(registration)?;
-        let begun = Begun::new(registration, notes, open.residency.is_some());
+        let begun = Begun::new(registration, notes, open);
         let bind = trace::span(names::BIND, begun.invocation, 0);
         let bind_args = trace::span(names::BIND_ARGS, begun.invocation, args.len() as u64);
         let Registered { loaded, bound } = &mut open.registry.entries[registration.cid() as usize];
@@ -80,10 +82,11 @@ pub(super) struct Begun {
 
 impl Begun {
     #[inline(always)]
-    pub fn new(registration: &Registration, notes: Option<Box<Notes>>, timed: bool) -> Self {
-        let invocation = if trace::is_enabled() { trace::next_invocation() } else { 0 };
+    pub fn new(registration: &Registration, notes: Option<Box<Notes>>, open: &Open) -> Self {
+        let counts = trace::is_enabled() && !open.device.is_observing();
+        let invocation = if counts { trace::next_invocation() } else { 0 };
         let run = trace::span(names::CHIP_RUN, invocation, registration.content_id());
-        let began = timed.then(Instant::now);
+        let began = open.residency.is_some().then(Instant::now);
         if let Some(notes) = notes {
             record_notes(*notes, invocation);
         }
@@ -141,7 +144,8 @@ impl Open {
         let clock = || residency.as_ref().map(|_| Instant::now());
         let begin = clock();
         // SAFETY: as above.
-        unsafe { loaded.copy_in(bound, device.as_ref(), arena, tally, repeats, invocation) }?;
+        let copied = unsafe { loaded.copy_in(bound, device.as_ref(), arena, poll, repeats, invocation) }?;
+        tally.h2d_bytes.add(copied);
         times.iter_mut().for_each(|times| times.upload_ns = since(begin));
         bound.stale.clear(&bound.tensors, arena, |tensor| repeats && loaded.executable.overwrites(tensor));
         loaded.find_packed(bound, packed, device.as_ref(), arena, invocation);
@@ -155,7 +159,7 @@ impl Open {
             packed: packed.of_launch(),
             scratch,
             workspace: &mut workspace.lend(arena),
-            poll,
+            poll: &mut *poll,
             invocation,
         };
         let runner_run = trace::span(names::RUNNER_RUN, invocation, 0);
@@ -172,7 +176,7 @@ impl Open {
 
         let begin = clock();
         // SAFETY: the caller vouches for the host tensors.
-        unsafe { loaded.copy_out(bound, device.as_ref(), tally, invocation) }?;
+        unsafe { loaded.copy_out(bound, device.as_ref(), tally, poll, invocation) }?;
         times.iter_mut().for_each(|times| times.download_ns = since(begin));
         if let (Some(residency), Some(times)) = (residency, times) {
             // SAFETY: as above.
@@ -201,7 +205,8 @@ fn device_wall(begin: u64, invocation: u32) {
 }
 
 impl Loaded {
-    /// Gives each host tensor its place in the staging memory, and fills that with what the program may see there.
+    /// Gives each host tensor its place in the staging memory, and fills that with what the program may see there. Gives
+    /// the bytes that were copied.
     ///
     /// # Safety
     /// The bound host tensors are valid for reads.
@@ -210,13 +215,14 @@ impl Loaded {
         bound: &mut Bound,
         device: &dyn Device,
         arena: &mut Arena,
-        tally: &Tally,
+        poll: &mut dyn FnMut() -> bool,
         repeats: bool,
         invocation: u32,
-    ) -> Result<()> {
-        let Some(staging) = &self.staging else { return Ok(()) };
+    ) -> Result<u64> {
+        let Some(staging) = &self.staging else { return Ok(0) };
         let copies = bound.copied(Direction::Out);
         let _copies = copies.map(|bytes| trace::span(names::H2D, invocation, bytes));
+        let mut pieces = Pieces::new(poll);
         for staged in &bound.staged {
             let own = arena.chunk_pointer(staging).wrapping_add(staged.offset as usize);
             let target = if staged.kept.is_null() { own } else { staged.kept };
@@ -234,17 +240,18 @@ impl Loaded {
                 }
             } else {
                 let _copy = trace::span(self.spans[staged.param as usize].0, invocation, staged.bytes);
-                // SAFETY: the caller vouches for the host side; the device side is memory of the registration, and as
-                // large as the tensor. Staging memory is no host tensor of anybody, so they do not overlap.
-                unsafe { device.copy_in(target, staged.host, staged.bytes as usize) }?;
+                pieces.copy(staged.bytes, self.what(), |at, now| {
+                    // SAFETY: the caller vouches for the host side; the device side is memory of the registration, and as
+                    // large as the tensor. Staging memory is no host tensor of anybody, so they do not overlap.
+                    unsafe { device.copy_in(target.wrapping_add(at), staged.host.wrapping_add(at), now) }
+                })?;
             }
             if arena.is_poisoned() {
                 let (offset, bytes) = guard_of(staged);
                 arena.fill_chunk(staging, offset, bytes, GUARD);
             }
         }
-        tally.h2d_bytes.add(copies.unwrap_or(0));
-        Ok(())
+        Ok(copies.unwrap_or(0))
     }
 
     /// Drops the packed forms of what the launch writes and finds those of what it multiplies by.
@@ -275,17 +282,32 @@ impl Loaded {
     ///
     /// # Safety
     /// The bound host tensors that the program writes are valid for writes.
-    unsafe fn copy_out(&self, bound: &Bound, device: &dyn Device, tally: &Tally, invocation: u32) -> Result<()> {
+    unsafe fn copy_out(
+        &self,
+        bound: &Bound,
+        device: &dyn Device,
+        tally: &Tally,
+        poll: &mut dyn FnMut() -> bool,
+        invocation: u32,
+    ) -> Result<()> {
         let Some(bytes) = bound.copied(Direction::In) else { return Ok(()) };
         let _copies = trace::span(names::D2H, invocation, bytes);
+        let mut pieces = Pieces::new(poll);
         for staged in bound.staged.iter().filter(|staged| staged.direction != Direction::In) {
             let _copy = trace::span(self.spans[staged.param as usize].1, invocation, staged.bytes);
             let source = bound.tensors[staged.tensor as usize].data;
-            // SAFETY: as for the copy in; the tensor was checked to be writable.
-            unsafe { device.copy_out(staged.host, source, staged.bytes as usize) }?;
+            pieces.copy(staged.bytes, self.what(), |at, now| {
+                // SAFETY: as for the copy in; the tensor was checked to be writable.
+                unsafe { device.copy_out(staged.host.wrapping_add(at), source.wrapping_add(at), now) }
+            })?;
         }
         tally.d2h_bytes.add(bytes);
         Ok(())
+    }
+
+    /// What an interrupted launch is called.
+    fn what(&self) -> impl fmt::Display {
+        fmt::from_fn(|f| write!(f, "the launch of {:?}", self.registration.program().name))
     }
 
     /// Poison mode: whether the program wrote behind the end of a staged tensor.

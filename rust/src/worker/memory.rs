@@ -5,9 +5,11 @@ use super::bind::check_owner;
 use super::error::WorkerError;
 use super::{Open, Session};
 use crate::arena::{ArenaError, Buffer, BufferSpec, BufferState, Contents, MemoryReport, Scope, Site, Tag, Timeline};
+use crate::device::DeviceError;
 use crate::error::Result;
 use crate::id::DeviceAddr;
 use crate::trace::{self, names};
+use std::mem;
 use std::sync::Arc;
 
 /// What `free` did.
@@ -17,6 +19,49 @@ pub enum FreeOutcome {
     Freed,
     /// There was nothing to do: it was freed before, or its worker was closed.
     AlreadyFreed,
+}
+
+/// What an interrupted copy is called.
+const A_COPY: &str = "the copy";
+
+/// What is copied without asking whether to go on: 15 to 40 ms.
+const PIECE: u64 = 128 << 20;
+
+/// Copies one after the other, with a look around after each [`PIECE`] of them.
+pub(super) struct Pieces<'a> {
+    poll: &'a mut dyn FnMut() -> bool,
+    /// Bytes until the next look.
+    left: u64,
+}
+
+impl<'a> Pieces<'a> {
+    pub(super) fn new(poll: &'a mut dyn FnMut() -> bool) -> Self {
+        Self { poll, left: PIECE }
+    }
+
+    /// Copies `bytes` with `copy`, which is given the distance from the beginning and a number of bytes. `what` is
+    /// interrupted where the poll says so.
+    ///
+    /// # Errors
+    /// What `copy` says; [`DeviceError::Interrupted`].
+    #[inline]
+    pub(super) fn copy(
+        &mut self,
+        bytes: u64,
+        what: impl std::fmt::Display,
+        mut copy: impl FnMut(usize, usize) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        let mut done = 0;
+        while bytes - done > self.left {
+            copy(done as usize, self.left as usize)?;
+            done += mem::replace(&mut self.left, PIECE);
+            if !(self.poll)() {
+                return Err(DeviceError::Interrupted { what: what.to_string() });
+            }
+        }
+        self.left -= bytes - done;
+        copy(done as usize, (bytes - done) as usize)
+    }
 }
 
 impl Session<'_> {
@@ -59,19 +104,29 @@ impl Session<'_> {
         Ok(buffer)
     }
 
-    /// Allocates a tensor and fills it from host memory, without a state in between that anybody could see.
+    /// Allocates a tensor and fills it from host memory, without a state in between that anybody could see. Copies of
+    /// gigabytes ask `poll` now and then whether to go on.
     ///
     /// # Errors
-    /// As for [`Session::allocate`]; [`crate::device::DeviceError::Transfer`], and then the tensor does not exist.
+    /// As for [`Session::allocate`]; [`DeviceError::Transfer`] and [`DeviceError::Interrupted`], and then the tensor does
+    /// not exist.
     ///
     /// # Safety
     /// `src` is valid for reads of all bytes of the tensor, and nobody writes them meanwhile.
-    pub unsafe fn allocate_from(&mut self, spec: BufferSpec, src: *const u8) -> Result<Arc<Buffer>> {
+    pub unsafe fn allocate_from(
+        &mut self,
+        spec: BufferSpec,
+        src: *const u8,
+        poll: &mut dyn FnMut() -> bool,
+    ) -> Result<Arc<Buffer>> {
         let open = self.open()?;
         let buffer = open.allocate(|arena| arena.allocate(spec.clone(), Contents::Overwritten))?;
         let copy = trace::span(names::COPY_IN, 0, buffer.bytes());
-        // SAFETY: the caller vouches for the source; the buffer is fresh memory of that size.
-        let copied = unsafe { open.device.copy_in(open.arena.pointer(&buffer), src, buffer.bytes() as usize) };
+        let target = open.arena.pointer(&buffer);
+        let copied = Pieces::new(poll).copy(buffer.bytes(), A_COPY, |at, now| {
+            // SAFETY: the caller vouches for the source; the buffer is fresh memory of that size.
+            unsafe { open.device.copy_in(target.wrapping_add(at), src.wrapping_add(at), now) }
+        });
         drop(copy);
         if let Err(error) = copied {
             // Nobody knows the buffer yet. What a guard of it might say is less than that the copy failed.
@@ -139,23 +194,34 @@ impl Session<'_> {
         Ok(check_owner(buffer, &self.worker.owner, what)?)
     }
 
-    /// Copies host memory to device memory: any part of one live allocation. The data is there on return.
+    /// Copies host memory to device memory: any part of one live allocation. The data is there on return. Copies of
+    /// gigabytes ask `poll` now and then whether to go on.
     ///
     /// # Errors
-    /// [`ArenaError::ZeroSize`], [`ArenaError::OutOfRange`], and those of [`Session::find`];
-    /// [`crate::device::DeviceError::Transfer`], and then the target holds anything.
+    /// [`ArenaError::ZeroSize`], [`ArenaError::OutOfRange`], and those of [`Session::find`]; [`DeviceError::Transfer`], and
+    /// then the target holds anything; [`DeviceError::Interrupted`], and then a first part was copied.
     ///
     /// # Safety
     /// `src` is valid for reads of `bytes` bytes, and nobody writes them meanwhile.
-    pub unsafe fn copy_to(&mut self, dst: DeviceAddr, src: *const u8, bytes: u64) -> Result<()> {
+    pub unsafe fn copy_to(
+        &mut self,
+        dst: DeviceAddr,
+        src: *const u8,
+        bytes: u64,
+        poll: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
         let open = self.open()?;
         let (buffer, offset) = open.arena.find_range(dst, bytes)?;
         let target = open.arena.pointer(&buffer).wrapping_add(offset as usize);
         open.packed.forget(target, || bytes, &mut open.arena);
         open.arena.prepare_write(&buffer, offset, bytes);
-        let _copy = trace::span(names::COPY_IN, 0, bytes);
-        // SAFETY: the caller vouches for the source; the target lies in a live buffer.
-        unsafe { open.device.copy_in(target, src, bytes as usize) }?;
+        let copy = trace::span(names::COPY_IN, 0, bytes);
+        let copied = Pieces::new(poll).copy(bytes, A_COPY, |at, now| {
+            // SAFETY: the caller vouches for the source; the target lies in a live buffer.
+            unsafe { open.device.copy_in(target.wrapping_add(at), src.wrapping_add(at), now) }
+        });
+        drop(copy);
+        copied?;
         open.arena.finish_write(&buffer);
         self.worker.tally.h2d_bytes.add(bytes);
         Ok(())
@@ -168,14 +234,24 @@ impl Session<'_> {
     ///
     /// # Safety
     /// `dst` is valid for writes of `bytes` bytes, and nobody accesses them meanwhile.
-    pub unsafe fn copy_from(&mut self, dst: *mut u8, src: DeviceAddr, bytes: u64) -> Result<()> {
+    pub unsafe fn copy_from(
+        &mut self,
+        dst: *mut u8,
+        src: DeviceAddr,
+        bytes: u64,
+        poll: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
         let open = self.open()?;
         let (buffer, offset) = open.arena.find_range(src, bytes)?;
         open.arena.clear_stale(&buffer);
         let source = open.arena.pointer(&buffer).wrapping_add(offset as usize);
-        let _copy = trace::span(names::COPY_OUT, 0, bytes);
-        // SAFETY: the caller vouches for the target; the source lies in a live buffer.
-        unsafe { open.device.copy_out(dst, source, bytes as usize) }?;
+        let copy = trace::span(names::COPY_OUT, 0, bytes);
+        let copied = Pieces::new(poll).copy(bytes, A_COPY, |at, now| {
+            // SAFETY: the caller vouches for the target; the source lies in a live buffer.
+            unsafe { open.device.copy_out(dst.wrapping_add(at), source.wrapping_add(at), now) }
+        });
+        drop(copy);
+        copied?;
         self.worker.tally.d2h_bytes.add(bytes);
         Ok(())
     }
@@ -253,5 +329,49 @@ impl Open {
         }
         self.packed.forget_all(&mut self.arena);
         self.arena.kept() < before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PIECE, Pieces};
+    use crate::device::DeviceError;
+    use std::cell::RefCell;
+
+    /// Copies of these sizes one after the other; each look is told how many bytes were copied until then, and says
+    /// whether to go on.
+    fn copied(sizes: &[u64], go_on: impl Fn(u64) -> bool) -> (Vec<(usize, usize)>, Result<(), DeviceError>) {
+        let copies = RefCell::new(Vec::new());
+        let mut poll = || go_on(copies.borrow().iter().map(|&(_, now): &(usize, usize)| now as u64).sum());
+        let mut pieces = Pieces::new(&mut poll);
+        let result = sizes.iter().try_for_each(|&bytes| {
+            pieces.copy(bytes, "the copy", |at, now| {
+                copies.borrow_mut().push((at, now));
+                Ok(())
+            })
+        });
+        (copies.into_inner(), result)
+    }
+
+    #[test]
+    fn a_copy_of_one_piece_is_one_and_asks_nobody() {
+        let (copies, result) = copied(&[PIECE], |_| panic!("it is short"));
+        assert!(result.is_ok());
+        assert_eq!(copies, [(0, PIECE as usize)]);
+    }
+
+    #[test]
+    fn pieces_cover_each_copy_and_the_look_comes_after_each_piece_of_all_together() {
+        let (piece, half) = (PIECE as usize, PIECE as usize / 2);
+        let (copies, result) = copied(&[PIECE / 2, 2 * PIECE + 5, 3], |bytes| bytes % PIECE == 0);
+        assert!(result.is_ok(), "each look came after a whole number of pieces");
+        assert_eq!(copies, [(0, half), (0, half), (half, piece), (half + piece, half + 5), (0, 3)]);
+    }
+
+    #[test]
+    fn a_look_that_says_so_ends_the_copy() {
+        let (copies, result) = copied(&[4 * PIECE], |bytes| bytes < 2 * PIECE);
+        assert_eq!(result.unwrap_err().to_string(), "the copy was interrupted");
+        assert_eq!(copies.len(), 2);
     }
 }

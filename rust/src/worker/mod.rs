@@ -215,7 +215,7 @@ impl Worker {
     #[allow(unsafe_code)]
     pub unsafe fn allocate_from(&self, spec: BufferSpec, src: *const u8) -> Result<Arc<Buffer>> {
         // SAFETY: the caller vouches for it.
-        unsafe { self.enter("alloc_tensor")?.allocate_from(spec, src) }
+        unsafe { self.enter("alloc_tensor")?.allocate_from(spec, src, &mut || true) }
     }
 
     /// See [`Session::malloc`].
@@ -240,7 +240,7 @@ impl Worker {
     #[allow(unsafe_code)]
     pub unsafe fn copy_to(&self, dst: DeviceAddr, src: *const u8, bytes: u64) -> Result<()> {
         // SAFETY: the caller vouches for it.
-        unsafe { self.enter("copy_to")?.copy_to(dst, src, bytes) }
+        unsafe { self.enter("copy_to")?.copy_to(dst, src, bytes, &mut || true) }
     }
 
     /// See [`Session::copy_from`].
@@ -250,7 +250,7 @@ impl Worker {
     #[allow(unsafe_code)]
     pub unsafe fn copy_from(&self, dst: *mut u8, src: DeviceAddr, bytes: u64) -> Result<()> {
         // SAFETY: the caller vouches for it.
-        unsafe { self.enter("copy_from")?.copy_from(dst, src, bytes) }
+        unsafe { self.enter("copy_from")?.copy_from(dst, src, bytes, &mut || true) }
     }
 
     /// See [`Session::find`].

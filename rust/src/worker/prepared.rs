@@ -117,7 +117,7 @@ impl Session<'_> {
         let (open, worker) = self.launching(registration)?;
         // SAFETY: `launching` made sure that this is the session of the registration's worker.
         let state = unsafe { prepared.state() };
-        let begun = Begun::new(registration, notes, open.residency.is_some());
+        let begun = Begun::new(registration, notes, open);
         let bind = trace::span(names::BIND, begun.invocation, 0);
         let bind_args = trace::span(names::BIND_ARGS, begun.invocation, hosts.len() as u64);
         if !state.is_current(hosts, &open.arena) {

@@ -41,9 +41,12 @@ def dim(call: BoundCall) -> Value:
     return of_dim(shape[axis])
 
 
-def identity(call: BoundCall) -> Value:
-    """A hint around a tensor."""
-    return call.values[0]  # type: ignore[no-any-return]
+def dump_tag(call: BoundCall) -> Value:
+    """`dump_tag(tensor)`: the tensor, which is remembered."""
+    value: Value = call.values[0]
+    if isinstance(value, Var):
+        call.builder.dump_tags.append(value)
+    return value
 
 
 def no_dep(call: BoundCall) -> Value:
@@ -74,7 +77,7 @@ def nothing(call: BoundCall) -> Value:
 RULES: dict[str, Rule] = {
     "block_scalar": block_scalar,
     "dim": dim,
-    "identity": identity,
+    "dump_tag": dump_tag,
     "no_dep": no_dep,
     "handle": handle,
     "nothing": nothing,

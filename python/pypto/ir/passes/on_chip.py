@@ -13,27 +13,37 @@ from typing import Final
 from pypto.ir.diagnostics import Diagnostic, Loc, error_for
 from pypto.ir.effects import defined, used
 from pypto.ir.nodes import ForStmt, Function, IfStmt, OpStmt, Program, Stmt, Var, WhileStmt, walk
+from pypto.ir.platforms import BackendType
 from pypto.ir.print_types import type_text
 from pypto.language.enums import MemorySpace
 
 KIB: Final = 1024
 CAPACITY: Final = {
-    MemorySpace.Vec: 192 * KIB,
-    MemorySpace.Mat: 512 * KIB,
-    MemorySpace.Left: 64 * KIB,
-    MemorySpace.Right: 64 * KIB,
-    MemorySpace.Acc: 128 * KIB,
+    BackendType.Ascend910B: {
+        MemorySpace.Vec: 192 * KIB,
+        MemorySpace.Mat: 512 * KIB,
+        MemorySpace.Left: 64 * KIB,
+        MemorySpace.Right: 64 * KIB,
+        MemorySpace.Acc: 128 * KIB,
+    },
+    BackendType.Ascend950: {
+        MemorySpace.Vec: 248 * KIB,
+        MemorySpace.Mat: 512 * KIB,
+        MemorySpace.Left: 64 * KIB,
+        MemorySpace.Right: 64 * KIB,
+        MemorySpace.Acc: 256 * KIB,
+    },
 }
-"""Bytes of the buffers of one core of the 910B."""
+"""Bytes of the buffers of one core, by chip. `Vec` of the 950 has 256 KiB, of which its system keeps 8."""
 
 _SAME_MEMORY: Final = frozenset({"reshape", "set_validshape", "reinterpret_view", "fillpad_inplace"})
 _PRODUCTS: Final = frozenset({"matmul", "matmul_acc", "batch_matmul", "batch_matmul_acc", "matmul_bias", "gemv"})
 _ROW: Final = 32
 
 
-def check_on_chip(program: Program, strict: bool) -> list[Diagnostic]:
+def check_on_chip(program: Program, strict: bool, chip: BackendType = BackendType.Ascend910B) -> list[Diagnostic]:
     """What the kernels of an outlined program keep on chip beyond what the real chip has; with `strict` refused."""
-    problems = [_too_much(one) for one in on_chip_use(program) if one.used > one.capacity]
+    problems = [_too_much(one, chip) for one in on_chip_use(program, chip) if one.used > one.capacity]
     if problems and strict:
         raise error_for(problems)
     return problems
@@ -56,7 +66,7 @@ class Occupancy:
         kernel: The kernel.
         space: The buffer.
         used: Bytes of the tiles.
-        capacity: Bytes that the buffer has on a 910B.
+        capacity: Bytes that the buffer has on the chip.
         loc: The statement at which that is so.
         tiles: What lies there then, the largest first.
     """
@@ -69,13 +79,13 @@ class Occupancy:
     tiles: tuple[Tile, ...]
 
 
-def on_chip_use(program: Program) -> list[Occupancy]:
+def on_chip_use(program: Program, chip: BackendType = BackendType.Ascend910B) -> list[Occupancy]:
     """What the kernels of an outlined program keep on chip, kernel by kernel; buffers that stay empty are left out."""
     return [
         one
         for function in program.functions.values()
         if function.kind.is_kernel
-        for one in _Kernel(function).occupancies()
+        for one in _Kernel(function, CAPACITY[chip]).occupancies()
     ]
 
 
@@ -87,11 +97,12 @@ class _Peak:
 
 
 class _Kernel:
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, capacity: dict[MemorySpace, int]) -> None:
         self.function = function
+        self.capacity = capacity
         self.roots: dict[Var, Var] = {}
         self.spaces: dict[Var, MemorySpace] = {}
-        self.peaks = {space: _Peak() for space in CAPACITY}
+        self.peaks = {space: _Peak() for space in capacity}
         self._look_at_uses()
 
     def _look_at_uses(self) -> None:
@@ -122,7 +133,7 @@ class _Kernel:
             if peak.loc is not None:
                 tiles = sorted(peak.tiles, key=lambda var: (-_bytes(var), var.name))
                 listed = tuple(Tile(var.name, type_text(var.type), _bytes(var)) for var in tiles)
-                found.append(Occupancy(self.function.name, space, peak.size, CAPACITY[space], peak.loc, listed))
+                found.append(Occupancy(self.function.name, space, peak.size, self.capacity[space], peak.loc, listed))
         return found
 
     def _block(self, body: list[Stmt], live: frozenset[Var]) -> frozenset[Var]:
@@ -152,7 +163,7 @@ class _Kernel:
         return self.roots.get(var.resolve(), var.resolve())
 
     def _record(self, live: frozenset[Var], loc: Loc) -> None:
-        sizes = dict.fromkeys(CAPACITY, 0)
+        sizes = dict.fromkeys(self.capacity, 0)
         for var in live:
             space = self.spaces.get(var, var.tile.space)
             if space in sizes:
@@ -169,11 +180,12 @@ def _bytes(var: Var) -> int:
     return -(-rows * cols * size // _ROW) * _ROW
 
 
-def _too_much(one: Occupancy) -> Diagnostic:
+def _too_much(one: Occupancy, chip: BackendType) -> Diagnostic:
     listed = ", ".join(f"{tile.name}: {tile.type} {tile.nbytes / KIB:g} KiB" for tile in one.tiles[:12])
     return Diagnostic(
         "value",
-        f"{one.kernel!r} keeps {one.used / KIB:g} KiB in {one.space.value} here, and the 910B has "
+        f"{one.kernel!r} keeps {one.used / KIB:g} KiB in {one.space.value} here, and the "
+        f"{chip.value.removeprefix('Ascend')} has "
         f"{one.capacity // KIB}: {listed}{', ...' if len(one.tiles) > 12 else ''}",
         one.loc,
         "work on smaller tiles: loop over chunks of rows or columns",

@@ -173,7 +173,13 @@ row(
     pl="tensor",
     tensor="tensor",
 )
-row("dump_tag", "Identity; marks the tensor for dumps, which is a hint.", rule="identity", pl="tensor", tensor="tensor")
+row(
+    "dump_tag",
+    "Identity; `RunConfig(enable_dump_args=1)` writes the parameter that is marked, or of which a part is.",
+    rule="dump_tag",
+    pl="tensor",
+    tensor="tensor",
+)
 _GATHER_ROW = "dst, src, dst_offset, src_offset, shapes, transpose=False, *, valid_shape=None"
 row(
     "gather_row",

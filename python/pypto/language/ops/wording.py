@@ -65,7 +65,7 @@ SHAPES: Final[dict[str, str]] = {
     "write": "One index for each axis.",
     "dim": "An INDEX scalar: the number of elements along the axis.",
     "no_dep": "An argument of a task.",
-    "identity": _HINT,
+    "dump_tag": _HINT,
     "gather_row": "The dtype of both is the same.",
     "matmul": _PRODUCT,
     "matmul_acc": f"{_PRODUCT} The accumulator has the shape and dtype of the product.",

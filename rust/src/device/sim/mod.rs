@@ -1,4 +1,4 @@
-//! `a2a3sim`: the simulated chip. It computes on the CPU.
+//! `a2a3sim` and `a5sim`: the simulated chips. They compute on the CPU, both alike.
 //!
 //! [`lower`] turns a program into fused steps once; [`exec`] runs them; [`pool`] are the cores.
 #![allow(unsafe_code)] // the device contract passes addresses
@@ -26,8 +26,18 @@ use lower::{Lowered, Purpose};
 use pool::CorePool;
 use std::sync::Arc;
 
+/// Which chip is simulated. On-chip buffers, in which the two differ, are the business of who compiles for them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Chip {
+    /// The Ascend 910B.
+    A2a3,
+    /// The Ascend 950.
+    A5,
+}
+
 /// The simulated chip.
 pub struct SimDevice {
+    chip: Chip,
     isa: Isa,
     pool: Arc<CorePool>,
     seed: Option<u64>,
@@ -36,7 +46,7 @@ pub struct SimDevice {
 impl SimDevice {
     /// A chip with `cores` cores whose kernels use `isa`.
     pub fn new(cores: usize, isa: Isa) -> Self {
-        Self { isa, pool: Arc::new(CorePool::new(cores)), seed: None }
+        Self { chip: Chip::A2a3, isa, pool: Arc::new(CorePool::new(cores)), seed: None }
     }
 
     /// A chip with `cores` cores whose kernels use the best instruction set of this processor.
@@ -50,6 +60,11 @@ impl SimDevice {
         Self { seed: Some(seed), ..self }
     }
 
+    /// The same under the name of this chip.
+    pub fn with_chip(self, chip: Chip) -> Self {
+        Self { chip, ..self }
+    }
+
     /// The instruction set of the kernels.
     pub fn isa(&self) -> Isa {
         self.isa
@@ -58,7 +73,10 @@ impl SimDevice {
 
 impl Device for SimDevice {
     fn platform(&self) -> &'static str {
-        "a2a3sim"
+        match self.chip {
+            Chip::A2a3 => "a2a3sim",
+            Chip::A5 => "a5sim",
+        }
     }
 
     fn cores(&self) -> usize {

@@ -65,13 +65,10 @@ fn a_launch_that_fails_copies_nothing_out_and_the_next_one_works() {
 
 #[test]
 fn an_interrupted_launch_leaves_the_worker_usable() {
-    let worker =
-        Fake::new(
-            |launch| {
-                if (launch.poll)() { Ok(()) } else { Err(DeviceError::Interrupted { program: "add".into() }) }
-            },
-        )
-        .open();
+    let worker = Fake::new(|launch| {
+        if (launch.poll)() { Ok(()) } else { Err(DeviceError::Interrupted { what: "the launch of \"add\"".into() }) }
+    })
+    .open();
     let registration = worker.register(add(4)).unwrap();
     let buffers = [(); 3].map(|()| upload(&worker, &[1; 4]));
     let args = [resident(&buffers[0]), resident(&buffers[1]), resident(&buffers[2])];

@@ -207,7 +207,7 @@ impl Prepared<'_> {
     fn error(&self, stop: Stop) -> DeviceError {
         let &Self { files, name, .. } = self;
         match stop {
-            Stop::Interrupted => DeviceError::Interrupted { program: name.to_owned() },
+            Stop::Interrupted => DeviceError::Interrupted { what: format!("the launch of {name:?}") },
             Stop::Fault(at, message) => DeviceError::Fault {
                 program: name.to_owned(),
                 file: files.get(at.0 as usize).cloned().unwrap_or_default(),

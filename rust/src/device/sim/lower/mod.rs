@@ -72,7 +72,7 @@ pub(super) fn lower(program: &Program, isa: Isa, purpose: Purpose) -> Result<Low
 
 /// Something that this chip cannot do; the caller adds the function and the file.
 fn unsupported(at: Loc, message: String) -> DeviceError {
-    let message = format!("{message} is not supported by a2a3sim");
+    let message = format!("{message} is not supported by the simulated chip");
     ProgramError::Unsupported { function: String::new(), file: String::new(), at, message }.into()
 }
 

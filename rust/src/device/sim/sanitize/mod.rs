@@ -68,6 +68,10 @@ impl Device for CheckingDevice {
         self.sim.cores()
     }
 
+    fn is_observing(&self) -> bool {
+        !self.sanitizers.any()
+    }
+
     fn compile(&self, program: &Program) -> Result<Box<dyn Executable>, DeviceError> {
         verify(program)?;
         let lowered = lower::lower(program, self.sim.isa, Purpose::Checks)?;
