@@ -66,8 +66,8 @@ def as_json(results: list[Result], about: dict[str, Any]) -> str:
 
 
 IDLE = 0.02
-"""Seconds until the threads of a contestant have parked. They spin after their work, some for milliseconds, and would take
-a core from the next one: a product of 1024^3 on two threads after one of torch took 1.35 times as long as without."""
+"""Seconds until the threads of a contestant have parked. They spin after their work, some for milliseconds, and would
+take a core from the next one: a product of 1024^3 on two threads took 1.35 times as long after one of torch."""
 
 
 class Contest:

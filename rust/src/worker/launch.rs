@@ -55,7 +55,7 @@ impl Session<'_> {
         let bind = trace::span(names::BIND, begun.invocation, 0);
         let bind_args = trace::span(names::BIND_ARGS, begun.invocation, args.len() as u64);
         let Registered { loaded, bound } = &mut open.registry.entries[registration.cid() as usize];
-        bound.bind(registration.program(), args, &mut open.arena, &worker.owner, &mut loaded.versions)?;
+        bound.bind(registration.program(), args, &open.arena, &worker.owner, &mut loaded.versions)?;
         drop(bind_args);
         // SAFETY: the caller vouches for the host tensors, and they were bound just now.
         unsafe { open.launch_bound(registration, None, &worker.tally, poll, begun, bind) }

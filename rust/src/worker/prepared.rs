@@ -84,7 +84,7 @@ impl Session<'_> {
         let state = unsafe { prepared.state() };
         if state.is_bound {
             let versions = &mut open.registry.entries[registration.cid() as usize].loaded.versions;
-            if state.bound.replace(&changes, &mut open.arena, worker.owner.id(), versions) {
+            if state.bound.replace(&changes, &open.arena, worker.owner.id(), versions) {
                 changes.into_iter().for_each(|(param, arg)| state.args[param] = arg);
                 return Ok(());
             }

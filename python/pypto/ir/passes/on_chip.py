@@ -34,7 +34,7 @@ CAPACITY: Final = {
         MemorySpace.Acc: 256 * KIB,
     },
 }
-"""Bytes of the buffers of one core, by chip. Those of the 950 were not checked on one; they decide nothing but warnings."""
+"""Bytes of the buffers of one core, by chip. Those of the 950 were not checked on one; they decide only warnings."""
 
 _SAME_MEMORY: Final = frozenset({"reshape", "set_validshape", "reinterpret_view", "fillpad_inplace"})
 _PRODUCTS: Final = frozenset({"matmul", "matmul_acc", "batch_matmul", "batch_matmul_acc", "matmul_bias", "gemv"})

@@ -29,10 +29,11 @@ impl Bench {
             let out = &launch.tensors[1];
             seen.lock().unwrap().push(read(out, bytes(out) - 1));
             write(out, 0, launches.fetch_add(1, Ordering::Relaxed) + 1);
-            match failing.load(Ordering::Relaxed) {
-                true => Err(DeviceError::Unavailable("half-way".into())),
-                false => Ok((1..bytes(out)).for_each(|at| write(out, at, 100))),
+            if failing.load(Ordering::Relaxed) {
+                return Err(DeviceError::Unavailable("half-way".into()));
             }
+            (1..bytes(out)).for_each(|at| write(out, at, 100));
+            Ok(())
         });
         fake.overwrites = true;
         let worker = fake.open();
