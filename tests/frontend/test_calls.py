@@ -200,7 +200,7 @@ def test_wrong_arguments_of_a_call_are_named() -> None:
     for kernel, text in (
         (missing, r"fill\(\) needs value"),
         (unknown, r"fill\(\) has no parameter 'valeu'[\s\S]*its parameters are out, value"),
-        (swapped, r"fill\(\): 'out' is a tensor, got a FP32 scalar"),
+        (swapped, r"fill\(\): 'out' is a tensor, got an FP32 scalar"),
     ):
         with pytest.raises(KernelTypeError, match=text):
             kernel.lower(empty(4, 8))

@@ -334,7 +334,7 @@ def _argument(reader: Reader, name: str, spec: ParamSpec, value: Value, node: as
                 return cast(value, spec.dtype)
             builder.fail(
                 "type",
-                f"{name}(): {spec.name!r} is a {spec.dtype} scalar, got {describe(value)}",
+                f"{name}(): {spec.name!r} is {spec.dtype.with_article} scalar, got {describe(value)}",
                 node,
                 f"convert it: pl.cast(x, pl.{spec.dtype.name})",
             )

@@ -138,7 +138,7 @@ def describe(value: Value) -> str:
     if isinstance(value, Window):
         return f"a slice of {value.base.name!r}"
     if isinstance(value, SCALARS):
-        return f"a {value.dtype} scalar"
+        return f"{value.dtype.with_article} scalar"
     if isinstance(value, tuple):
         return f"a tuple of {len(value)}"
     if isinstance(value, ArrayValue):

@@ -184,7 +184,7 @@ def _check_dtype(builder: Builder, tile: Var, target: Var | Window, node: ast.AS
         return
     builder.fail(
         "type",
-        f"{what}: a {have} value cannot be stored to the {want} tensor {_named(target)}",
+        f"{what}: {have.with_article} value cannot be stored to the {want} tensor {_named(target)}",
         node,
         f"convert it first: pl.cast({tile.name}, pl.{want.name})",
     )
