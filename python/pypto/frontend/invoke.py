@@ -201,17 +201,18 @@ def _splice(reader: Reader, callee: Callee, values: list[Value], nodes: list[ast
     outer_frame, outer_chain, outer_homes = builder.frame, builder.chain, builder.homes
     here = builder.loc(node)
     builder.frame, builder.chain, builder.homes = frame, (*outer_chain, (callee.name, here)), {}
-    outer_loops, reader.regions.loops = reader.regions.loops, []
+    regions = reader.regions
+    outer_loops, outer_carried, regions.loops, regions.carried = regions.loops, regions.carried, [], []
     try:
         signature.bind_dynamic_extents(builder, callee.axes, callee.specs, values)
         for spec, value in zip(callee.specs, values, strict=True):
             builder.bind(spec.name, builder.detach(_narrowed(builder, spec, value, node), here))
-        reader.statements.read(callee.source.node.body)
+        reader.statements.read_function(callee.source.node.body)
     finally:
         for bound in list(frame.names):
             builder.unbind(bound)
         builder.frame, builder.chain, builder.homes = outer_frame, outer_chain, outer_homes
-        reader.regions.loops = outer_loops
+        regions.loops, regions.carried = outer_loops, outer_carried
     return PyValue(None) if frame.result is None else frame.result
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from pypto.frontend import lanes, scalars, scopes, views
 from pypto.frontend.assigned import assigned_names
 from pypto.frontend.builder import usable
-from pypto.frontend.regions import LoopState
+from pypto.frontend.region import LoopState
 from pypto.frontend.values import PyValue, Value, Window, describe, is_scalar
 from pypto.ir.exprs import Const, Expr, ScalarVar, index
 from pypto.ir.nodes import ForStmt, Stmt, Var, WhileStmt

@@ -159,8 +159,8 @@ row(
 )
 row(
     "write",
-    "Writes one element; the scalar has exactly the dtype of the destination, also where it is a number: `1.5` is FP32, "
-    "`1` is INDEX, which in memory is INT64. Convert others: `pl.cast(0, pl.FP16)`.",
+    "Writes one element; the scalar has exactly the dtype of the destination, also where it is a number: `1.5` is "
+    "FP32, `1` is INDEX, which in memory is INT64. Convert others: `pl.cast(0, pl.FP16)`.",
     rule="write",
     pl="dst, offset, value",
     tensor="tensor, indices, value",
