@@ -32,9 +32,9 @@ _REJECTED: Final[dict[type[ast.stmt], tuple[str, str]]] = {
 }
 
 
-MAX_BLOCKS: Final = 56
-"""Blocks inside each other, those around calls of spliced functions included. The core takes 64, some of which passes
-add."""
+MAX_BLOCKS: Final = 100
+"""Blocks inside each other, those around calls of spliced functions included: as many as Python's text has levels of
+indentation. The core takes 128, some of which passes add."""
 
 
 class Statements:
