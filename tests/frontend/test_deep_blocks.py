@@ -15,8 +15,8 @@ STACK = 128 * 1024  # the system's own threads have 8 MiB; a converted level too
 
 def kernel_of(body: list[str], path: Any) -> Any:
     tensor = "pl.Tensor[[8, 8], pl.FP32]"
-    head = f"import pypto.language as pl\n\n@pl.jit\ndef kernel(x: {tensor}, out: pl.Out[{tensor}], n: pl.Scalar[pl.INDEX]):\n"
-    path.write_text(head + "".join(f"{line}\n" for line in body) + " return out\n")
+    head = f"@pl.jit\ndef kernel(x: {tensor}, out: pl.Out[{tensor}], n: pl.Scalar[pl.INDEX]):\n"
+    path.write_text("import pypto.language as pl\n\n" + head + "".join(f"{line}\n" for line in body) + " return out\n")
     names: dict[str, Any] = {"__name__": "kernel_file"}
     exec(compile(path.read_text(), str(path), "exec"), names)
     return names["kernel"]

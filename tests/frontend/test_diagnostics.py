@@ -120,6 +120,11 @@ REJECTED = {
     "for i in pl.pipeline(4, stage=0): pass": ("the stage of pl.pipeline must be a constant from 1", "stage=2"),
     "for i in pl.range(4, stage=2): pass": ("pl.range has no parameter 'stage'", ""),
     "for i in pl.parallel(4): break": ("`break` in a pl.parallel loop, whose rounds may run at once", "pl.range"),
+    "for i in pl.range(3):\n        for j in pl.unroll(2):\n            break": (
+        "`break` in a pl.unroll loop, whose rounds are written out one after the other",
+        "loop with pl.range",
+    ),
+    "for j in pl.unroll(2):\n        continue": ("`continue` in a pl.unroll loop", "let constants decide"),
     "if n: pass": ("the condition must be a truth value, got an INDEX scalar", "n != 0"),
     "assert n == 1": ("assert is not part of the kernel language", "pl.static_assert"),
     "del n": ("del is not part of the kernel language", ""),
@@ -153,8 +158,9 @@ def test_what_is_not_part_of_the_language_is_refused_with_advice(statement: str,
     assert message in diagnostic.message
     assert diagnostic.hint
     assert advice in diagnostic.hint
-    assert diagnostic.loc.line == 6
-    assert f"{path}:6:" in str(caught.value)
+    line = 6 + statement.count("\n")  # the mistake stands in the last line
+    assert diagnostic.loc.line == line
+    assert f"{path}:{line}:" in str(caught.value)
     assert "^" in str(caught.value)
 
 

@@ -39,7 +39,8 @@ class Frame:
     the statement, and `given` of each `return` on some path how many values it gives (`None` for one that is no tuple).
     `unsure` holds names whose value is missing on some path, with the place that may be skipped;
     `seen` what a name last got anywhere in the function; `lanes` names that have a value in each vector lane;
-    `tasks` where the names of task ids keep them; `hidden` are names that a loop or branch with yields keeps inside.
+    `tasks` where the names of task ids keep them; `hidden` are names that a loop or branch with yields keeps inside;
+    `unrolled` says of each `pl.unroll` around the current statement how many loops are around that.
     """
 
     source: Source
@@ -58,6 +59,7 @@ class Frame:
     lanes: set[str] = field(default_factory=set)
     tasks: dict[str, TaskVar] = field(default_factory=dict)
     hidden: set[str] = field(default_factory=set)
+    unrolled: list[int] = field(default_factory=list)
 
 
 class Builder:

@@ -274,7 +274,9 @@ def _unrolled(reader: Reader, node: ast.For, call: ast.Call) -> None:
         for name in names:  # each round is a block of its own: shapes may depend on the index
             builder.frame.where.pop(name, None)
         builder.bind(node.target.id, index(value))
+        builder.frame.unrolled.append(len(reader.regions.loops))
         reader.statements.read(node.body)
+        builder.frame.unrolled.pop()
 
 
 def _condition(reader: Reader, test: ast.expr) -> Expr:

@@ -238,6 +238,9 @@ class Statements:
     def _break(self, node: ast.Break | ast.Continue) -> None:
         builder, regions = self.builder, self.reader.regions
         word = "return" if isinstance(node, returns.Leave) else "break" if isinstance(node, ast.Break) else "continue"
+        if builder.frame.unrolled[-1:] == [len(regions.loops)] and not isinstance(node, returns.Leave):
+            message = f"`{word}` in a pl.unroll loop, whose rounds are written out one after the other"
+            builder.fail("syntax", message, node, "loop with pl.range, or let constants decide what a round does")
         if not regions.loops:
             builder.fail(
                 "syntax", f"`{word}` outside a loop", node, "leave it out, or put it into a pl.range or while loop"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pypto.frontend import scalars, views
 from pypto.frontend.rules.base import Rule, integers
 from pypto.frontend.values import Value, Window, describe, is_scalar
-from pypto.ir.exprs import Expr
+from pypto.ir.exprs import Const, Expr
 from pypto.ir.nodes import OpStmt, Var
 
 if TYPE_CHECKING:
@@ -42,6 +42,14 @@ def _place(call: BoundCall) -> tuple[Var, tuple[Expr, ...]]:
             call.node_of(1),
             f"give {len(owner.type.shape)} indices, one for each axis",
         )
+    for axis, (offset, extent) in enumerate(zip(at, owner.type.shape, strict=True)):
+        if isinstance(offset, Const) and (offset.value < 0 or (isinstance(extent, int) and offset.value >= extent)):
+            builder.fail(
+                "value",
+                f"{call.form.spelling}: index {offset.value} is outside axis {axis} of {describe(owner)}",
+                call.node_of(1),
+                f"indices are 0 to {extent - 1}" if isinstance(extent, int) else "indices count from 0",
+            )
     return owner, at
 
 
