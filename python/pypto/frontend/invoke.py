@@ -213,7 +213,10 @@ def _splice(reader: Reader, callee: Callee, values: list[Value], nodes: list[ast
             builder.unbind(bound)
         builder.frame, builder.chain, builder.homes = outer_frame, outer_chain, outer_homes
         regions.loops, regions.carried = outer_loops, outer_carried
-    return PyValue(None) if frame.result is None else frame.result
+    if frame.result in (None, NONE) and node is not reader.statements.called and not builder.explicit:
+        hint = "end it with `return value`, or call it as a statement of its own"
+        builder.fail("type", f"{callee.name}(...) returns nothing, and here its value is used", node, hint)
+    return NONE if frame.result is None else frame.result
 
 
 def _narrowed(builder: Builder, spec: ParamSpec, value: Value, node: ast.Call) -> Value:

@@ -121,13 +121,29 @@ class Regions:
                 homes[name] = tile
                 region.introduced.add(name)
         builder.restore(before)
+        first, region.yielded = region.yielded, None
         orelse = self._arm(node.orelse, names, homes, region)
         builder.restore(before)
+        self._check_yields(node, first, region, then.leaves or orelse.leaves)
         self._merge(node, names, then, orelse, homes, region)
         if region.yielded is not None:
             kept = {*before, *_yield_targets(node.body), *_yield_targets(node.orelse)}
             builder.hide(name for name in names if name not in kept)
         return then.block, orelse.block
+
+    def _check_yields(self, node: ast.If, first: tuple[Value, ...] | None, region: Region, leaves: bool) -> None:
+        """Both arms of a branch yield to the same names, or none does; an arm that leaves a loop need not."""
+        second, region.yielded = region.yielded, first if region.yielded is None else region.yielded
+        if leaves or (first is None and second is None):
+            return
+        names = [_yield_targets(arm) for arm in (node.body, node.orelse)]
+        if first is None or second is None:
+            given = ", ".join(names[0] or names[1])
+            hint = f"end the other with {given} = pl.yield_(...), write an else for it, or assign without pl.yield_"
+            self.builder.fail("syntax", "only one arm of this branch yields", node, hint)
+        if names[0] != names[1]:
+            message = f"one arm of this branch yields {', '.join(names[0])}, the other {', '.join(names[1])}"
+            self.builder.fail("syntax", message, node, "yield to the same names in both arms")
 
     def _arm(self, body: list[ast.stmt], names: list[str], homes: dict[str, Var | ScalarVar], region: Region) -> Arm:
         builder = self.builder

@@ -43,6 +43,7 @@ class Statements:
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
         self.builder: Builder = reader.builder
+        self.called: ast.expr | None = None  # what stands as a statement: nobody uses its value
 
     def read_function(self, body: list[ast.stmt]) -> None:
         """Reads a whole function; its frame has the result."""
@@ -298,7 +299,9 @@ class Statements:
     def _expression(self, node: ast.Expr) -> None:
         if isinstance(node.value, ast.Constant):
             return  # a docstring, or `...`
+        outer, self.called = self.called, node.value
         self.reader.expressions.value(node.value)
+        self.called = outer
 
     def _pass(self, node: ast.Pass) -> None:
         """Nothing."""
