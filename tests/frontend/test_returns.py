@@ -233,6 +233,89 @@ def test_what_a_call_gives_is_returned_like_values_that_are_written_out(n: int, 
     np.testing.assert_allclose(got, sign * x + np.float32(number), rtol=1e-6)
 
 
+@pl.jit.incore
+def carries(x: pl.Tensor, out: pl.Out[pl.Tensor], n: pl.Scalar[pl.INDEX]):
+    for i, (a, k) in pl.range(n, init_values=(pl.load(x, [0, 0], [1, 8]), 0)):
+        if i == 3:
+            out = pl.store(a, [0, 0], out)
+            return out
+        b = pl.add(a, pl.load(x, [i, 0], [1, 8]))
+        last, count = pl.yield_(b, k + i)
+    out = pl.store(pl.mul(last, pl.cast(count, pl.FP32)), [0, 0], out)
+    return out
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 6])
+def test_a_return_leaves_a_loop_that_carries_values(n: int) -> None:
+    x = f32(8, 8)
+    want = x[0] + x[: min(n, 3)].sum(0)
+    want = want if n > 3 else want * np.float32(sum(range(n)))
+    np.testing.assert_allclose(run(carries, x, empty(8, 8), n, runtime=True)[1][0], want, rtol=1e-5)
+
+
+@pl.jit.incore
+def meets(x: pl.InOut[pl.Tensor], out: pl.Out[pl.Tensor], n: pl.Scalar[pl.INDEX]):
+    i = pl.get_block_idx()
+    t = pl.load(x, [i, 0], [1, 8])
+    out = pl.store(t, [i, 0], out)
+    if n == 0:
+        return out
+    for k in pl.range(n):
+        pl.system.syncall()
+        t = pl.add(t, pl.load(x, [(i + 1) % 4, 0], [1, 8]))
+        pl.system.syncall()
+        x = pl.store(t, [i, 0], x)
+        if k == 2:
+            return out
+        out = pl.store(t, [i, 0], out)
+    pl.system.syncall()
+    out = pl.store(pl.neg(t), [i, 0], out)
+    return out
+
+
+@pl.jit
+def meeting(x: pl.InOut[pl.Tensor[[4, 8], pl.FP32]], out: pl.Out[pl.Tensor[[4, 8], pl.FP32]], n: pl.Scalar[pl.INDEX]):
+    with pl.spmd(4):
+        meets(x, out, n)
+    return out
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 5])
+def test_all_blocks_return_between_barriers(n: int) -> None:
+    x = f32(4, 8)
+    sums = [x]
+    for _ in range(n):
+        sums.append(sums[-1] + np.roll(sums[-1], -1, 0))
+    want = x if n == 0 else -sums[n] if n < 3 else sums[2]
+    np.testing.assert_allclose(run(meeting, x, empty(4, 8), n, runtime=True)[1], want, rtol=1e-5)
+
+
+@pl.jit.incore
+def value_of(x: pl.Tensor, n: pl.Scalar[pl.INDEX]):
+    t = pl.load(x, [0, 0], [8, 8])
+    if n == 1:
+        return pl.neg(t)
+    return t
+
+
+@pl.jit
+def used(x: pl.Tensor, out: pl.Out[pl.Tensor], n: pl.Scalar[pl.INDEX]):
+    if n == 2:
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = pl.mul(x, 3.0)
+            return out
+    t = value_of(x, n)
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = t
+    return out
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_a_kernel_returns_another_value_on_each_path(n: int) -> None:
+    x = f32(8, 8)
+    np.testing.assert_array_equal(run(used, x, empty(8, 8), n, runtime=True)[1], x * np.float32([1, -1, 3][n]))
+
+
 CONSTANT = True
 
 
