@@ -222,6 +222,7 @@ def test_a_dtype_that_does_not_fit_the_destination_is_refused() -> None:
 
     text = report(kernel, f32(4, 8), empty(4, 8))
     assert "pl.store: an INT32 value cannot be stored to the FP32 tensor 'out'" in text
+    assert "convert it first: pl.cast(x, pl.FP32)" in text
 
 
 def test_matmul_explains_shapes() -> None:
