@@ -95,6 +95,12 @@ impl DType {
     pub fn from_torch_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|dtype| dtype.torch_name() == name)
     }
+
+    /// The name in a sentence, "an FP32", "a UINT8": the article goes with how the first letter is read.
+    pub fn with_article(self) -> String {
+        let article = if self.name().starts_with(['F', 'H', 'I']) { "an" } else { "a" };
+        format!("{article} {self}")
+    }
 }
 
 /// Rounding of a conversion from floating point to integers. Conversions to floating point always round to nearest even.
@@ -134,5 +140,14 @@ mod tests {
             assert_eq!(DType::from_torch_name(dtype.torch_name()), Some(dtype));
         }
         assert_eq!(DType::from_name("FP8"), None);
+    }
+
+    #[test]
+    fn the_article_goes_with_the_first_letter() {
+        let named = |name| DType::from_name(name).unwrap().with_article();
+        assert_eq!(
+            ["FP32", "INT8", "UINT8", "BF16", "BOOL"].map(named),
+            ["an FP32", "an INT8", "a UINT8", "a BF16", "a BOOL"]
+        );
     }
 }

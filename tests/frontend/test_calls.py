@@ -200,7 +200,7 @@ def test_wrong_arguments_of_a_call_are_named() -> None:
     for kernel, text in (
         (missing, r"fill\(\) needs value"),
         (unknown, r"fill\(\) has no parameter 'valeu'[\s\S]*its parameters are out, value"),
-        (swapped, r"fill\(\): 'out' is a tensor, got a FP32 scalar"),
+        (swapped, r"fill\(\): 'out' is a tensor, got an FP32 scalar"),
     ):
         with pytest.raises(KernelTypeError, match=text):
             kernel.lower(empty(4, 8))
@@ -287,3 +287,21 @@ def test_parameters_of_functions_that_are_called_may_have_defaults() -> None:
     x = f32(4, 8)
     want = ((x + np.float32(2)) + (x + np.float32(3))) * np.float32(0.5)
     np.testing.assert_array_equal(run(with_defaults, x, empty(4, 8))[1], want)
+
+
+@pl.jit.inline
+def gives_nothing(x):
+    pl.static_assert(1 > 0)
+
+
+def test_a_call_whose_value_is_used_gives_one() -> None:
+    @pl.jit
+    def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            gives_nothing(x)
+            out[:] = pl.add(gives_nothing(x), 1.0)
+        return out
+
+    text = r"gives_nothing\(\.\.\.\) returns nothing, and here its value is used(.|\n)*end it with `return value`"
+    with pytest.raises(KernelTypeError, match=text):
+        kernel.lower(f32(4, 4), empty(4, 4))

@@ -32,7 +32,7 @@ def test_the_report_has_place_line_caret_message_and_help() -> None:
         return out
 
     assert report(kernel, f32(4, 8), empty(4, 8)) == (
-        f"{__file__}:{line_of(kernel, 'pl.add')}:29: pl.add: 'lhs' must be a tile or a tensor, got a FP32 scalar\n"
+        f"{__file__}:{line_of(kernel, 'pl.add')}:29: pl.add: 'lhs' must be a tile or a tensor, got an FP32 scalar\n"
         "                out[:] = pl.add(1.0, x)\n"
         "                                ^^^\n"
         "  help: the scalar stands on the right: pl.add(x, 1.0); for s - x write pl.add(pl.neg(x), s)"
@@ -109,10 +109,10 @@ REJECTED = {
     "x = pl.mean(a)": ("module 'pypto.language' has no attribute 'mean'", "pl.mul(pl.row_sum(x), 1 / x.shape[1])"),
     "x = pl.nothing(a)": ("module 'pypto.language' has no attribute 'nothing'", ""),
     "x = n // 0": ("division by zero", ""),
-    "x = not n": ("the operand of `not` must be a truth value, got a INDEX scalar", "n != 0"),
+    "x = not n": ("the operand of `not` must be a truth value, got an INDEX scalar", "n != 0"),
     "x = undefined": ("'undefined' has no value here", ""),
     "for i in range(3): pass": ("a loop over range is ordinary Python", "pl.range(...)"),
-    "for i in pl.range(1.5): pass": ("a bound of pl.range must be an integer, got a FP32 scalar", "pl.INDEX"),
+    "for i in pl.range(1.5): pass": ("a bound of pl.range must be an integer, got an FP32 scalar", "pl.INDEX"),
     "for i in pl.range(0, 4, 0): pass": ("the step of pl.range is 0", ""),
     "for i in pl.unroll(n): pass": ("the bounds of pl.unroll must be constants", "pl.range"),
     "for i in pl.unroll(1000000): pass": ("pl.unroll would repeat this body 1000000 times", "pl.range"),
@@ -120,7 +120,12 @@ REJECTED = {
     "for i in pl.pipeline(4, stage=0): pass": ("the stage of pl.pipeline must be a constant from 1", "stage=2"),
     "for i in pl.range(4, stage=2): pass": ("pl.range has no parameter 'stage'", ""),
     "for i in pl.parallel(4): break": ("`break` in a pl.parallel loop, whose rounds may run at once", "pl.range"),
-    "if n: pass": ("the condition must be a truth value, got a INDEX scalar", "n != 0"),
+    "for i in pl.range(3):\n        for j in pl.unroll(2):\n            break": (
+        "`break` in a pl.unroll loop, whose rounds are written out one after the other",
+        "loop with pl.range",
+    ),
+    "for j in pl.unroll(2):\n        continue": ("`continue` in a pl.unroll loop", "let constants decide"),
+    "if n: pass": ("the condition must be a truth value, got an INDEX scalar", "n != 0"),
     "assert n == 1": ("assert is not part of the kernel language", "pl.static_assert"),
     "del n": ("del is not part of the kernel language", ""),
     "import os": ("import is not part of the kernel language", "top of the file"),
@@ -130,8 +135,8 @@ REJECTED = {
     "x = pl.cast(n, 'FP32')": ("'target_type' must be a dtype, got str 'FP32'", ""),
     "x = 99999999999999999999": ("this integer does not fit into 64 bits", ""),
     "x, y = n, n, n": ("2 names for 3 values", ""),
-    "x, y = n": ("cannot unpack a INDEX scalar", ""),
-    "n = 1.5": ("'n' is a INDEX scalar and cannot become a FP32 scalar", "a name keeps its type"),
+    "x, y = n": ("cannot unpack an INDEX scalar", ""),
+    "n = 1.5": ("'n' is an INDEX scalar and cannot become an FP32 scalar", "a name keeps its type"),
     "a.b = n": ("cannot assign to `a.b`", "assign to a name, or to a box"),
 }
 
@@ -153,8 +158,9 @@ def test_what_is_not_part_of_the_language_is_refused_with_advice(statement: str,
     assert message in diagnostic.message
     assert diagnostic.hint
     assert advice in diagnostic.hint
-    assert diagnostic.loc.line == 6
-    assert f"{path}:6:" in str(caught.value)
+    line = 6 + statement.count("\n")  # the mistake stands in the last line
+    assert diagnostic.loc.line == line
+    assert f"{path}:{line}:" in str(caught.value)
     assert "^" in str(caught.value)
 
 
@@ -215,7 +221,8 @@ def test_a_dtype_that_does_not_fit_the_destination_is_refused() -> None:
         return out
 
     text = report(kernel, f32(4, 8), empty(4, 8))
-    assert "pl.store: a INT32 value cannot be stored to the FP32 tensor 'out'" in text
+    assert "pl.store: an INT32 value cannot be stored to the FP32 tensor 'out'" in text
+    assert "convert it first: pl.cast(x, pl.FP32)" in text
 
 
 def test_matmul_explains_shapes() -> None:

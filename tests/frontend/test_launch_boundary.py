@@ -1,7 +1,12 @@
 """Where orchestration code and kernels meet: shapes of parameters, and single elements."""
 
+import linecache
+import re
+from typing import Any
+
 import numpy as np
 import pytest
+import torch
 from checking import empty, f32, run
 
 import pypto.language as pl
@@ -91,30 +96,85 @@ def test_21_reading_an_element_waits_for_the_task_that_writes_it_and_tasks_see_w
         ("FP32", "pl.cast(n, pl.INT32)", False),
         ("BF16", "pl.cast(1.5, pl.FP16)", False),
         ("INT32", "1.5", False),
-        ("FP16", "1.5", True),
-        ("INT8", "-128", True),
-        ("FP32", "5", True),
+        ("FP16", "1.5", False),
+        ("BF16", "0", False),
+        ("INT8", "-128", False),
+        ("FP32", "5", False),
+        ("BOOL", "0", False),
+        ("FP32", "1.5", True),
+        ("INT64", "n + 5", True),
+        ("INDEX", "5", True),
+        ("BOOL", "n == 1", True),
         ("INT32", "pl.cast(n, pl.INT32)", True),
         ("FP16", "pl.cast(1.5, pl.FP16)", True),
     ],
 )
-def test_21_a_written_element_has_exactly_the_dtype_of_the_tensor_and_literals_take_it(
+def test_21_a_written_element_has_exactly_the_dtype_of_the_tensor_and_literals_have_theirs(
     dtype: str, value: str, fits: bool, inside: bool, tmp_path
 ) -> None:
     scope = "    with pl.at(level=pl.Level.CORE_GROUP):\n    " if inside else ""
-    path = tmp_path / "writes.py"
+
+    def lower(value: str) -> None:
+        path = tmp_path / "writes.py"
+        path.write_text(
+            "import pypto.language as pl\n\n\n@pl.jit\n"
+            f"def kernel(out: pl.InOut[pl.Tensor[[4], pl.{dtype}]], n: pl.Scalar[pl.INDEX]):\n"
+            f"{scope}    pl.write(out, [0], {value})\n    return out\n"
+        )
+        linecache.checkcache(str(path))
+        names: dict[str, Any] = {"__name__": "writes"}
+        exec(compile(path.read_text(), str(path), "exec"), names)
+        names["kernel"].lower(n=pl.RUNTIME)
+
+    if fits:
+        lower(value)
+        return
+    with pytest.raises(ir.KernelTypeError) as caught:
+        lower(value)
+    (diagnostic,) = caught.value.diagnostics
+    assert re.match(rf"pl\.write: an? \w+ scalar for {dtype} elements; the dtypes must be equal", diagnostic.message)
+    words, advised = diagnostic.hint.split(": ")
+    assert (words, advised) == ("convert it", f"pl.cast({value}, pl.{dtype})")
+    lower(advised)
+
+
+EXACT = {
+    "FP16": ["pl.cast(0, pl.FP16)", "pl.cast(1.1, pl.FP16)", "pl.const(1.1, pl.FP16)", "pl.const(3, pl.FP16)"],
+    "BF16": ["pl.cast(0, pl.BF16)", "pl.cast(1.1, pl.BF16)", "pl.const(1.1, pl.BF16)", "pl.const(3, pl.BF16)"],
+    "FP32": ["1.1", "pl.cast(3, pl.FP32)", "pl.cast(pl.const(1.5, pl.FP16), pl.FP32)", "pl.const(2, pl.FP32)"],
+    "INT8": ["pl.cast(300, pl.INT8)", "pl.cast(-1.5, pl.INT8)", "pl.const(7, pl.INT8)", "pl.cast(True, pl.INT8)"],
+    "UINT32": [
+        "pl.cast(7, pl.UINT32)",
+        "pl.const(4294967295, pl.UINT32)",
+        "pl.cast(n, pl.UINT32)",
+        "pl.read(out, [0])",
+    ],
+    "INT64": ["5", "n", "pl.cast(2.0, pl.INT64)", "pl.read(out, [0]) + 1"],
+    "BOOL": ["True", "pl.cast(1, pl.BOOL)", "n == 4", "pl.cast(0, pl.BOOL)"],
+}
+WRITTEN = {
+    "FP16": [0, 1.1, 1.1, 3],
+    "BF16": [0, 1.1, 1.1, 3],
+    "FP32": [1.1, 3, 1.5, 2],
+    "INT8": [44, -1, 7, 1],
+    "UINT32": [7, 2**32 - 1, 3, 7],
+    "INT64": [5, 3, 2, 6],
+    "BOOL": [True, True, False, False],
+}
+
+
+@pytest.mark.parametrize("dtype", EXACT)
+def test_converted_numbers_are_written_as_their_nearest_elements(dtype: str, tmp_path) -> None:
+    path = tmp_path / f"written_{dtype}.py"
+    lines = "".join(f"        pl.write(out, [{i}], {value})\n" for i, value in enumerate(EXACT[dtype]))
     path.write_text(
         "import pypto.language as pl\n\n\n@pl.jit\n"
         f"def kernel(out: pl.InOut[pl.Tensor[[4], pl.{dtype}]], n: pl.Scalar[pl.INDEX]):\n"
-        f"{scope}    pl.write(out, [0], {value})\n    return out\n"
+        f"    with pl.at(level=pl.Level.CORE_GROUP):\n{lines}    return out\n"
     )
-    names: dict[str, object] = {"__name__": "writes"}
+    names: dict[str, Any] = {"__name__": "written"}
     exec(compile(path.read_text(), str(path), "exec"), names)
-    if fits:
-        names["kernel"].lower(n=pl.RUNTIME)
-        return
-    with pytest.raises(ir.KernelTypeError) as caught:
-        names["kernel"].lower(n=pl.RUNTIME)
-    (diagnostic,) = caught.value.diagnostics
-    assert "pl.write" in diagnostic.message
-    assert f"convert it: pl.cast(x, pl.{dtype})" in diagnostic.hint
+    torch_dtype = getattr(pl, dtype).to_torch()
+    out = torch.zeros(4, dtype=torch_dtype)
+    names["kernel"](out, 3)
+    assert torch.equal(out, torch.tensor(WRITTEN[dtype]).to(torch_dtype))

@@ -11,7 +11,7 @@ REFUSED = {
     "pl.row_max(pl.add(t, t))": "pl.row_max of a tile needs 'tmp_tile'",
     "pl.row_argmin(t)": "pl.row_argmin of a tile needs 'tmp_tile'",
     "pl.col_argmax(t)": "pl.col_argmax of a tile needs 'tmp_tile'",
-    "pl.row_min(t, 3)": "'tmp_tile' must be a tile, got a INDEX scalar",
+    "pl.row_min(t, 3)": "'tmp_tile' must be a tile, got an INDEX scalar",
     "pl.row_prod(t, x)": "'tmp_tile' must be a tile, got pl.Tensor[[8, 16], pl.FP32]",
     "pl.row_sum(x, t)": "'tmp_tile' belongs to tiles, and this is a tensor",
     "pl.row_sum(x[0:4, :], t)": "'tmp_tile' belongs to tiles, and this is a tensor",

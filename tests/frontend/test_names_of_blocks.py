@@ -1,5 +1,7 @@
 """A name may mean something else in each block: what a finished block left is no type for the next one."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from checking import empty, f32, run
@@ -106,3 +108,30 @@ def test_a_value_of_an_open_block_keeps_its_type() -> None:
 def test_a_loop_that_reads_the_value_first_is_refused() -> None:
     with pytest.raises(KernelError, match="'part'"):
         read_first.lower(f32(16, 32), empty(16, 32))
+
+
+@pl.jit.incore
+def a_tile_becomes_a_tensor(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    t = pl.load(x, [0, 0], [8, 32])
+    t = out
+    t = pl.store(pl.load(x, [0, 0], [8, 32]), [0, 0], t)
+    return out
+
+
+@pl.jit.incore
+def a_tensor_becomes_a_tile(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    t = x
+    t = pl.load(t, [0, 0], [8, 32])
+    out = pl.store(t, [0, 0], out)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("kernel", "kinds"),
+    [(a_tile_becomes_a_tensor, ("Tile", "Tensor")), (a_tensor_becomes_a_tile, ("Tensor", "Tile"))],
+    ids=["tile first", "tensor first"],
+)
+def test_a_name_stays_a_tile_or_a_tensor(kernel: Any, kinds: tuple[str, str]) -> None:
+    old, new = (rf"pl\.{kind}\[\[8, 32\], pl\.FP32\]" for kind in kinds)
+    with pytest.raises(KernelError, match=rf"'t' is {old} and cannot become {new}(.|\n)*use another name"):
+        kernel.lower(f32(8, 32), empty(8, 32))

@@ -135,7 +135,7 @@ def test_unknown_and_surplus_arguments_are_named() -> None:
         runtime.compile(m=1)
     with pytest.raises(TypeError, match=r"takes 3 arguments \(x, n, out\), got 4"):
         runtime.compile(1, 2, 3, 4)
-    with pytest.raises(OverflowError, match=r"'n' is a INT32 scalar: 4294967296 is not between") as overflow:
+    with pytest.raises(OverflowError, match=r"'n' is an INT32 scalar: 4294967296 is not between") as overflow:
         runtime.lower(n=2**32)
     with pytest.raises(TypeError, match=r"got 'x' twice") as twice:
         runtime.lower(1, x=2)

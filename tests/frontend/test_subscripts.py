@@ -145,6 +145,9 @@ REFUSED = {
     "t[::2, :]": ("a slice with a step", "pl.range"),
     "t[..., 0]": ("`...` is not part", "missing trailing axes"),
     "t[0, 0, 0]": ("3 indices for", "at most 2"),
+    "pl.read(x, [8, 0])": ("pl.read: index 8 is outside axis 0 of pl.Tensor[[8, 16], pl.FP32]", "indices are 0 to 7"),
+    "pl.read(t, [0, -1])": ("pl.read: index -1 is outside axis 1 of pl.Tile[[8, 16], pl.FP32]", "indices are 0 to 15"),
+    "pl.write(x, [0, 16], 1.0)": ("pl.write: index 16 is outside axis 1", "indices are 0 to 15"),
 }
 
 

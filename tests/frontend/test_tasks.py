@@ -164,7 +164,7 @@ def test_a_kernel_is_dispatched_through_an_inline_function() -> None:
 REFUSED = {
     "pl.submit(x, out)": ("pl.submit takes a kernel first (@pl.jit.incore)", "out, tid = pl.submit(kernel, x, out)"),
     "out, t = pl.spmd_submit(rows, x, out)": ("pl.spmd_submit takes the number of blocks", "core_num=n"),
-    "out, t = pl.submit(rows, x, out, deps=[1])": ("a dependency must be a task id, got a INDEX scalar", "pl.submit"),
+    "out, t = pl.submit(rows, x, out, deps=[1])": ("a dependency must be a task id, got an INDEX scalar", "pl.submit"),
     "t = pl.system.task_dummy(deps=[i for i in range(3)])": ("a dependency must be a task id", "pl.submit"),
     "t = pl.system.task_dummy(deps=[x for i in range(n)])": ("cannot run over `range(n)`", "constant bounds"),
     "a = pl.array.create(n, pl.TASK_ID)": ("the extent is no constant", "pl.array.create(4, pl.TASK_ID)"),
@@ -316,7 +316,7 @@ def test_an_array_must_be_the_one_that_the_kernel_declares() -> None:
             "task(): 'tids' is pl.Array[2, pl.TASK_ID], got an array of 2 INT32",
             "declare the parameter as pl.Array[2, pl.INT32]",
         ),
-        ("task(): 'tids' is an array, got a INDEX scalar", "make one: pl.array.create(n, dtype)"),
+        ("task(): 'tids' is an array, got an INDEX scalar", "make one: pl.array.create(n, dtype)"),
     ]
     with pytest.raises(TypeError, match=r"'tids' is a pl\.Array: only functions that others call take one"):
         task.lower(f32(4, 8), 3)

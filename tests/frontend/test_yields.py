@@ -80,3 +80,44 @@ def test_names_from_before_go_on_and_a_hidden_name_is_free_again(n: int) -> None
         last = last + np.float32(1)
         total = total + last
     np.testing.assert_allclose(run(reused, x, empty(4, 8), n, runtime=True)[1], last * 2 + total, rtol=1e-5)
+
+
+@pl.jit.incore
+def one_arm(out: pl.Out[pl.Tensor[[1], pl.INT32]], n: pl.Scalar[pl.INDEX]):
+    if n > 2:
+        a = pl.yield_(1)
+    pl.write(out, [0], pl.cast(n, pl.INT32))
+    return out
+
+
+@pl.jit.incore
+def other_names(out: pl.Out[pl.Tensor[[1], pl.INT32]], n: pl.Scalar[pl.INDEX]):
+    if n > 2:
+        a = pl.yield_(1)
+    else:
+        b = pl.yield_(2)
+    pl.write(out, [0], pl.cast(n, pl.INT32))
+    return out
+
+
+@pl.jit.incore
+def an_arm_that_leaves(out: pl.Out[pl.Tensor[[1], pl.INT32]], n: pl.Scalar[pl.INDEX]):
+    last = 0
+    for i in pl.range(10):
+        if i >= n:
+            break
+        else:
+            a = pl.yield_(i + 5)
+        last = a
+    pl.write(out, [0], pl.cast(last, pl.INT32))
+    return out
+
+
+def test_both_arms_of_a_branch_yield_to_the_same_names() -> None:
+    for kernel, text in (
+        (one_arm, r"only one arm of this branch yields(.|\n)*end the other with a = pl\.yield_\(\.\.\.\)"),
+        (other_names, r"one arm of this branch yields a, the other b(.|\n)*yield to the same names in both arms"),
+    ):
+        with pytest.raises(ir.KernelSyntaxError, match=text):
+            kernel.lower(n=pl.RUNTIME)
+    assert run(an_arm_that_leaves, np.zeros(1, np.int32), 3, runtime=True)[0].tolist() == [7]

@@ -172,6 +172,25 @@ def test_wrong_products_are_refused() -> None:
         run(mixed, whole(16, 32), whole(32, 24, dtype=np.float16), empty(16, 24))
 
 
+@pl.jit.incore
+def narrow_accumulator(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
+    half = pl.full([16, 24], dtype=pl.FP16, value=0.0)
+    out[:] = pl.matmul_acc(half, a, b)
+
+
+@pl.jit.incore
+def accumulator_of_integers(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
+    count = pl.full([16, 24], dtype=pl.INT32, value=0)
+    out[:] = pl.matmul_acc(count, a, b)
+
+
+def test_an_accumulator_has_the_dtype_of_the_product() -> None:
+    text = r"pl\.matmul_acc: the accumulator is {0}, the product FP32(.|\n)*pl\.cast\({1}, pl\.FP32\)"
+    for kernel, dtype, name in ((narrow_accumulator, "FP16", "half"), (accumulator_of_integers, "INT32", "count")):
+        with pytest.raises(KernelTypeError, match=text.format(dtype, name)):
+            kernel.lower(whole(16, 32), whole(32, 24), empty(16, 24))
+
+
 @pl.jit
 def named_batches(
     a: pl.Tensor[[2, 4, 8], pl.FP32],

@@ -87,5 +87,5 @@ def with_index(x: pl.Tensor[[4, 16], pl.FP32], out: pl.Out[pl.Tensor[[4, 16], pl
 
 
 def test_a_runtime_index_beside_floats_is_cast_first() -> None:
-    with pytest.raises(KernelTypeError, match=r"a INDEX scalar beside a FP32 value(.|\n)*pl\.cast\(n, pl\.FP32\)"):
+    with pytest.raises(KernelTypeError, match=r"an INDEX scalar beside an FP32 value(.|\n)*pl\.cast\(n, pl\.FP32\)"):
         run(with_index, f32(4, 16), empty(4, 16), 3, runtime=True)

@@ -146,7 +146,7 @@ def set_too_wide(x: pl.Tensor, out: pl.Out[pl.Tensor]):
 
 
 def test_set_validshape_checks_constants_and_the_type_of_scalars() -> None:
-    with pytest.raises(KernelTypeError, match="is a INT32 scalar, not INDEX, INT64 or UINT64"):
+    with pytest.raises(KernelTypeError, match="is an INT32 scalar, not INDEX, INT64 or UINT64"):
         run(set_by_int32, f32(8, 16), np.array([3], np.int32), empty(8, 16))
     with pytest.raises(KernelValueError, match="17 is not within the extent 16 of the box"):
         run(set_too_wide, f32(8, 16), empty(8, 16))
@@ -181,7 +181,7 @@ def padded_by_three(x: pl.Tensor, out: pl.Out[pl.Tensor]):
 
 
 def test_fillpad_takes_limits_zero_and_infinities_only() -> None:
-    with pytest.raises(KernelValueError, match="'pad_value' is a FP32 scalar"):
+    with pytest.raises(KernelValueError, match="'pad_value' is an FP32 scalar"):
         run(padded_by_three, f32(8, 16), empty(8, 16))
 
 

@@ -61,7 +61,7 @@ def test_floats_beyond_their_range_are_refused(register: Register, dtype: str, v
 @pytest.mark.parametrize("dtype", [*INTS, "FP32"])
 @pytest.mark.parametrize("value", [True, False])
 def test_a_bool_is_no_number(register: Register, dtype: str, value: bool) -> None:
-    with pytest.raises(TypeError, match=rf"position 0 \(parameter 'n'\) expects a {dtype} scalar, got bool: .*int\("):
+    with pytest.raises(TypeError, match=rf"position 0 \(parameter 'n'\) expects an? {dtype} scalar, got bool: .*int\("):
         launch(register, dtype, value)
 
 
@@ -75,7 +75,7 @@ def test_a_truth_value_is_a_bool(register: Register) -> None:
 
 @pytest.mark.parametrize("value", [1.0, 2.5, np.float32(1.0)], ids=repr)
 def test_a_float_is_no_int(register: Register, value: object) -> None:
-    with pytest.raises(TypeError, match=r"expects a INT32 scalar, got .*float.*convert it with int"):
+    with pytest.raises(TypeError, match=r"expects an INT32 scalar, got .*float.*convert it with int"):
         launch(register, "INT32", value)
 
 
@@ -91,7 +91,7 @@ def test_numpy_ints_are_ints(register: Register, value: object) -> None:
     ids=["torch", "torch of rank 1", "numpy", "numpy of rank 1", "resident"],
 )
 def test_a_tensor_is_no_scalar(register: Register, dtype: str, value: object) -> None:
-    with pytest.raises(TypeError, match=rf"expects a {dtype} scalar, got .*\.item\(\)"):
+    with pytest.raises(TypeError, match=rf"expects an? {dtype} scalar, got .*\.item\(\)"):
         launch(register, dtype, value)
 
 
@@ -137,14 +137,14 @@ def test_a_half_is_a_number_or_its_16_bits(worker: ChipWorker) -> None:
     ]:
         worker.run(compiled, x, out, half, brain)
         assert (out == total).all(), (half, brain)
-    with pytest.raises(TypeError, match=r"expects a FP16 scalar.*use the ctypes class of the declared type"):
+    with pytest.raises(TypeError, match=r"expects an FP16 scalar.*use the ctypes class of the declared type"):
         worker.run(compiled, x, out, ctypes.c_int16(1), 0.0)
 
 
 @pytest.mark.parametrize("value", ["1", b"1", None, [1], {}, 1j, object()], ids=repr)
 def test_other_objects_are_no_scalars(register: Register, value: object) -> None:
     for dtype in ("INT32", "FP32", "BOOL"):
-        with pytest.raises(TypeError, match=rf"expects a {dtype} scalar"):
+        with pytest.raises(TypeError, match=rf"expects an? {dtype} scalar"):
             launch(register, dtype, value)
 
 

@@ -171,11 +171,11 @@ def test_a_numpy_bool_is_no_number_either(register: Register) -> None:
     tensor = torch.ones(1, 16)
     for value in (True, np.True_):
         with pytest.raises(
-            TypeError, match=r"\(parameter 'n'\) expects a FP32 scalar, got .*bool.*convert it with int"
+            TypeError, match=r"\(parameter 'n'\) expects an FP32 scalar, got .*bool.*convert it with int"
         ):
             handle(tensor, value, 1)
         with pytest.raises(
-            TypeError, match=r"\(parameter 'm'\) expects a INT32 scalar, got .*bool.*convert it with int"
+            TypeError, match=r"\(parameter 'm'\) expects an INT32 scalar, got .*bool.*convert it with int"
         ):
             handle(tensor, 1.0, value)
     handle(tensor, np.float32(1), ctypes.c_int32(3))

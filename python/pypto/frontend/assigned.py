@@ -10,6 +10,26 @@ LANES: Final = (0, 1)
 """The vector lanes of a core."""
 
 
+RETURNED: Final = "has returned"
+"""Whether a function that returns on some paths has done so; no name of the source has a space."""
+_RESULT: Final = "result "
+
+
+def result_name(position: int) -> str:
+    """What one of the values that such a function returns is called."""
+    return f"{_RESULT}{position}"
+
+
+def is_result(name: str) -> bool:
+    """Whether a name holds what a function returns."""
+    return name.startswith(_RESULT)
+
+
+def called(name: str) -> str:
+    """A name in messages."""
+    return "what this function returns" if is_result(name) else repr(name)
+
+
 def lane_name(name: str, lane: int) -> str:
     """What a name that a `pl.split_aiv` region assigns is called in one lane; no name of the source has a space."""
     return f"{name} lane {lane}"
@@ -47,8 +67,9 @@ def assigned_names(body: Iterable[ast.stmt], boxes: bool = True) -> list[str]:
 
 
 def _parts(node: ast.AST) -> Iterable[ast.AST]:
-    if isinstance(node, ast.Assign):
-        return node.targets
+    if isinstance(node, ast.Assign) or "targets" in node._fields:  # `return` on some paths has targets too
+        targets: Iterable[ast.AST] = node.targets  # type: ignore[attr-defined]  # see the condition
+        return targets
     if isinstance(node, (ast.AnnAssign, ast.AugAssign)):
         return (node.target,)
     if isinstance(node, (ast.For, ast.While, ast.If)):  # the index of a loop has a meaning inside it only

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, TypeAlias
 
+from pypto.frontend.assigned import is_result
 from pypto.frontend.namespace import Namespace
 from pypto.frontend.source import Source
 from pypto.frontend.values import POISON, Poison, PyValue, Value, is_task_id
@@ -34,9 +36,11 @@ class Frame:
 
     `where` says in which block a name was last assigned; `baked` names the scalar parameters whose value was fixed;
     `conditional` counts the branches and loops around the current statement; `result` is what `return` gave, `returned`
-    the statement. `unsure` holds names whose value is missing on some path, with the place that may be skipped;
+    the statement, and `given` of each `return` on some path how many values it gives (`None` for one that is no tuple).
+    `unsure` holds names whose value is missing on some path, with the place that may be skipped;
     `seen` what a name last got anywhere in the function; `lanes` names that have a value in each vector lane;
-    `tasks` where the names of task ids keep them; `hidden` are names that a loop or branch with yields keeps inside.
+    `tasks` where the names of task ids keep them; `hidden` are names that a loop or branch with yields keeps inside;
+    `unrolled` says of each `pl.unroll` around the current statement how many loops are around that.
     """
 
     source: Source
@@ -48,12 +52,14 @@ class Frame:
     baked: frozenset[str] = frozenset()
     result: Value | None = None
     returned: ast.Return | None = None
+    given: dict[ast.stmt, int | None] = field(default_factory=dict)
     conditional: int = 0
     unsure: dict[str, tuple[Value, Loc]] = field(default_factory=dict)
     seen: dict[str, Value] = field(default_factory=dict)
     lanes: set[str] = field(default_factory=set)
     tasks: dict[str, TaskVar] = field(default_factory=dict)
     hidden: set[str] = field(default_factory=set)
+    unrolled: list[int] = field(default_factory=list)
 
 
 class Builder:
@@ -121,7 +127,7 @@ class Builder:
 
     def hide(self, names: Iterable[str]) -> None:
         """Ends the meaning of names that were introduced where `pl.yield_` says what is visible afterwards."""
-        for name in names:
+        for name in itertools.filterfalse(is_result, names):
             self.unbind(name)
             self.frame.hidden.add(name)
 

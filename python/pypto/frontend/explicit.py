@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from pypto.frontend import loops, scalars, views
 from pypto.frontend.builder import usable
 from pypto.frontend.moves import alias
-from pypto.frontend.regions import LoopState
+from pypto.frontend.region import LoopState
 from pypto.frontend.statements import Statements
 from pypto.frontend.values import ArrayValue, PyValue, Value, Window, is_scalar, is_task_id
 from pypto.ir.exprs import Const, Dim, Expr, ScalarVar, depends_on_mutable, to_dim

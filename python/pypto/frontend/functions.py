@@ -58,7 +58,7 @@ def build(
     attrs = {TAGS: builder.dump_tags}
     function = Function(name, kind, params, builder.block, [], loc, list(signature.symbols), attrs)
     try:
-        reader.statements.read(source.node.body)
+        reader.statements.read_function(source.node.body)
         function.returns = _returns(reader, function)
     except Refused:
         pass
@@ -111,6 +111,9 @@ def _returned(reader: Reader, function: Function, value: Value, position: int) -
         var = value.resolve()
         if any(param.var is var for param in function.params):
             return var
+        if var.is_tensor and var.mutable and builder.frame.given:
+            hint = "return the same parameter on every path, or return all of them"
+            builder.fail("type", f"{function.name!r} returns another tensor on each path", place, hint)
         _refuse_rebound_output(builder, function, var, place, position)
         if isinstance(var.type, TileType) and function.kind.is_kernel:
             return _result_param(builder, function, var, position)

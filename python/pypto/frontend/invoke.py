@@ -201,18 +201,22 @@ def _splice(reader: Reader, callee: Callee, values: list[Value], nodes: list[ast
     outer_frame, outer_chain, outer_homes = builder.frame, builder.chain, builder.homes
     here = builder.loc(node)
     builder.frame, builder.chain, builder.homes = frame, (*outer_chain, (callee.name, here)), {}
-    outer_loops, reader.regions.loops = reader.regions.loops, []
+    regions = reader.regions
+    outer_loops, outer_carried, regions.loops, regions.carried = regions.loops, regions.carried, [], []
     try:
         signature.bind_dynamic_extents(builder, callee.axes, callee.specs, values)
         for spec, value in zip(callee.specs, values, strict=True):
             builder.bind(spec.name, builder.detach(_narrowed(builder, spec, value, node), here))
-        reader.statements.read(callee.source.node.body)
+        reader.statements.read_function(callee.source.node.body)
     finally:
         for bound in list(frame.names):
             builder.unbind(bound)
         builder.frame, builder.chain, builder.homes = outer_frame, outer_chain, outer_homes
-        reader.regions.loops = outer_loops
-    return PyValue(None) if frame.result is None else frame.result
+        regions.loops, regions.carried = outer_loops, outer_carried
+    if frame.result in (None, NONE) and node is not reader.statements.called and not builder.explicit:
+        hint = "end it with `return value`, or call it as a statement of its own"
+        builder.fail("type", f"{callee.name}(...) returns nothing, and here its value is used", node, hint)
+    return NONE if frame.result is None else frame.result
 
 
 def _narrowed(builder: Builder, spec: ParamSpec, value: Value, node: ast.Call) -> Value:
@@ -334,7 +338,7 @@ def _argument(reader: Reader, name: str, spec: ParamSpec, value: Value, node: as
                 return cast(value, spec.dtype)
             builder.fail(
                 "type",
-                f"{name}(): {spec.name!r} is a {spec.dtype} scalar, got {describe(value)}",
+                f"{name}(): {spec.name!r} is {spec.dtype.with_article} scalar, got {describe(value)}",
                 node,
                 f"convert it: pl.cast(x, pl.{spec.dtype.name})",
             )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from pypto.frontend import lanes, scalars, scopes, views
 from pypto.frontend.assigned import assigned_names
 from pypto.frontend.builder import usable
-from pypto.frontend.regions import LoopState
+from pypto.frontend.region import LoopState
 from pypto.frontend.values import PyValue, Value, Window, describe, is_scalar, is_task_id
 from pypto.ir.exprs import Const, Expr, ScalarVar, index
 from pypto.ir.nodes import ForStmt, Stmt, Var, WhileStmt
@@ -287,7 +287,9 @@ def _unrolled(reader: Reader, node: ast.For, call: ast.Call) -> None:
         for name in names:  # each round is a block of its own: shapes may depend on the index
             builder.frame.where.pop(name, None)
         builder.bind(node.target.id, index(value))
+        builder.frame.unrolled.append(len(reader.regions.loops))
         reader.statements.read(node.body)
+        builder.frame.unrolled.pop()
 
 
 def _condition(reader: Reader, test: ast.expr) -> Expr:

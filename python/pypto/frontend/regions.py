@@ -11,13 +11,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pypto.frontend import views
-from pypto.frontend.assigned import assigned_names
+from pypto.frontend.assigned import assigned_names, called, is_result
 from pypto.frontend.builder import Builder, Refused
 from pypto.frontend.moves import Move, alias, move_all
+from pypto.frontend.region import Arm, Carried, LoopState, Needs, ReadAgain, Region, Start
 from pypto.frontend.rounds import Rounds
 from pypto.frontend.values import (
     NONE,
@@ -40,115 +40,6 @@ if TYPE_CHECKING:
     from pypto.frontend.reader import Reader
 
 
-@dataclass(slots=True)
-class Needs:
-    """What a loop was found to need while it was read, by name: then it is read again.
-
-    `wide`: the validity of a tile changes, so that it is carried too. `loaded`: the name starts as device memory and
-    becomes an on-chip value. `late`: the name is read on a path that only later rounds take, and gets its first value
-    inside the loop (`if k == 0: acc = ... else: acc = f(acc)`); the value is a sample of its type. `anew`: the name has
-    a value that a finished block left, and means something else here (branches have this need too).
-    """
-
-    wide: set[str] = field(default_factory=set)
-    loaded: set[str] = field(default_factory=set)
-    late: dict[str, Value] = field(default_factory=dict)
-    anew: set[str] = field(default_factory=set)
-
-    def __bool__(self) -> bool:
-        return bool(self.wide or self.loaded or self.late or self.anew)
-
-    def __or__(self, other: Needs) -> Needs:
-        return Needs(self.wide | other.wide, self.loaded | other.loaded, self.late | other.late, self.anew | other.anew)
-
-
-class _ReadAgain(Exception):
-    def __init__(self, region: Region, needs: Needs) -> None:
-        self.region = region
-        self.needs = needs
-
-
-@dataclass(slots=True, kw_only=True)
-class Region:
-    """A branch or a loop being read.
-
-    `left` are the names whose values before it come from finished blocks. `yields` says that `pl.yield_` has a meaning,
-    `yielded` what it gave. `decided` says that it is the one arm that a known condition leaves: its statements stand
-    in the block around it, and what it yields belongs to its names, not to the loop around it. `introduced` are names
-    whose home is only where the first arm of a branch has them.
-    """
-
-    left: frozenset[str]
-    yields: bool = True
-    decided: bool = False
-    introduced: set[str] = field(default_factory=set)
-    yielded: tuple[Value, ...] | None = None
-
-
-class _Start:
-    """Where a branch or a loop begins, to read it again from there."""
-
-    def __init__(self, reader: Reader) -> None:
-        builder = reader.builder
-        self.reader = reader
-        self.names = dict(builder.frame.names)
-        self.where = dict(builder.frame.where)
-        self.mark, self.mistakes = len(builder.block), len(builder.diagnostics)
-        self.refused = reader.library.refused
-
-    def left(self) -> frozenset[str]:
-        """Names whose values come from blocks that are finished."""
-        is_open = self.reader.builder.is_open
-        return frozenset(name for name in self.names if name in self.where and not is_open(self.where[name]))
-
-    def again(self, needs: Needs) -> None:
-        """Goes back. Names that mean something else in the region have no value there."""
-        builder = self.reader.builder
-        for name in needs.anew:
-            self.names.pop(name, None)
-        del builder.block[self.mark :]
-        del builder.diagnostics[self.mistakes :]
-        self.reader.library.refused = self.refused
-        builder.frame.where = dict(self.where)
-        builder.restore(self.names)
-
-
-@dataclass(slots=True)
-class LoopState(Region):
-    """A loop being read; it yields if it has `init_values`.
-
-    `level` is where it stands, a kernel or orchestration code, `kind` the iterator of `pl`. `homes` are the places of
-    the names that it carries; `entries` what those that are tensors held before, `moved` which of them a round changes.
-    `assigned` are the names that the body assigns, `depth` how many branches and loops are around it; `wanted` are
-    names that it reads before the text assigns them.
-    """
-
-    node: ast.stmt
-    level: str
-    kind: str = "range"
-    homes: dict[str, Var | ScalarVar] = field(default_factory=dict)
-    entries: dict[str, Var] = field(default_factory=dict)
-    moved: set[str] = field(default_factory=set)
-    assigned: frozenset[str] = frozenset()
-    depth: int = 0
-    wanted: dict[str, ast.Name] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class _Arm:
-    """One arm of a branch: its statements, and what the assigned names mean at its end."""
-
-    block: list[Stmt]
-    values: dict[str, Value | None]
-    moves: list[Move] = field(default_factory=list)
-    keep: list[tuple[str, Value]] = field(default_factory=list)
-
-    @property
-    def leaves(self) -> bool:
-        """Whether it ends with `break` or `continue`, so that nothing of it reaches what follows."""
-        return bool(self.block) and isinstance(self.block[-1], (BreakStmt, ContinueStmt))
-
-
 class Regions:
     """Reads bodies of branches and loops and reconciles names at their ends."""
 
@@ -156,6 +47,7 @@ class Regions:
         self.reader = reader
         self.builder: Builder = reader.builder
         self.loops: list[LoopState] = []
+        self.carried: list[Carried] = []
         self.carriers: list[Region] = []
 
     @contextmanager
@@ -186,7 +78,7 @@ class Regions:
         """
         region = next((region for region in reversed(self.carriers) if not region.decided), None)
         if region is not None and name in region.left:
-            raise _ReadAgain(region, Needs(anew={name}))
+            raise ReadAgain(region, Needs(anew={name}))
         return region is not None and name in region.introduced
 
     def decided(self, arm: list[ast.stmt]) -> None:
@@ -199,12 +91,12 @@ class Regions:
 
     def branch(self, node: ast.If) -> tuple[list[Stmt], list[Stmt]]:
         """Reads both arms and merges the names that they assign."""
-        start = _Start(self.reader)
+        start = Start(self.reader)
         while True:
             region = Region(left=start.left())
             try:
                 return self._branch(node, region)
-            except _ReadAgain as again:
+            except ReadAgain as again:
                 if again.region is not region:
                     raise
                 start.again(again.needs)
@@ -229,26 +121,42 @@ class Regions:
                 homes[name] = tile
                 region.introduced.add(name)
         builder.restore(before)
+        first, region.yielded = region.yielded, None
         orelse = self._arm(node.orelse, names, homes, region)
         builder.restore(before)
+        self._check_yields(node, first, region, then.leaves or orelse.leaves)
         self._merge(node, names, then, orelse, homes, region)
         if region.yielded is not None:
             kept = {*before, *_yield_targets(node.body), *_yield_targets(node.orelse)}
             builder.hide(name for name in names if name not in kept)
         return then.block, orelse.block
 
-    def _arm(self, body: list[ast.stmt], names: list[str], homes: dict[str, Var | ScalarVar], region: Region) -> _Arm:
+    def _check_yields(self, node: ast.If, first: tuple[Value, ...] | None, region: Region, leaves: bool) -> None:
+        """Both arms of a branch yield to the same names, or none does; an arm that leaves a loop need not."""
+        second, region.yielded = region.yielded, first if region.yielded is None else region.yielded
+        if leaves or (first is None and second is None):
+            return
+        names = [_yield_targets(arm) for arm in (node.body, node.orelse)]
+        if first is None or second is None:
+            given = ", ".join(names[0] or names[1])
+            hint = f"end the other with {given} = pl.yield_(...), write an else for it, or assign without pl.yield_"
+            self.builder.fail("syntax", "only one arm of this branch yields", node, hint)
+        if names[0] != names[1]:
+            message = f"one arm of this branch yields {', '.join(names[0])}, the other {', '.join(names[1])}"
+            self.builder.fail("syntax", message, node, "yield to the same names in both arms")
+
+    def _arm(self, body: list[ast.stmt], names: list[str], homes: dict[str, Var | ScalarVar], region: Region) -> Arm:
         builder = self.builder
         with self._inside(dict(homes), region), builder.into([]) as block:
             self.reader.statements.read(body)
-        return _Arm(block, {name: builder.frame.names.get(name) for name in names})
+        return Arm(block, {name: builder.frame.names.get(name) for name in names})
 
     def _merge(
         self,
         node: ast.If,
         names: list[str],
-        then: _Arm,
-        orelse: _Arm,
+        then: Arm,
+        orelse: Arm,
         homes: dict[str, Var | ScalarVar],
         region: Region,
     ) -> None:
@@ -260,6 +168,9 @@ class Regions:
             return
         for name in names:
             left, right = self._sure(name, then.values[name]), self._sure(name, orelse.values[name])
+            if is_result(name):
+                left, right = self._filled(node, then, left, right), self._filled(node, orelse, right, left)
+            left, right = (side.resolve() if isinstance(side, Var) else side for side in (left, right))
             if left is None or right is None:  # only one arm gives it a value: visible afterwards, as in Python
                 for arm, value in ((then, left), (orelse, right)):
                     if value is not None:
@@ -269,7 +180,7 @@ class Regions:
                 continue
             left, right = self._on_chip(node, then, left, right), self._on_chip(node, orelse, right, left)
             if name in region.left and not same_type(left, right):
-                raise _ReadAgain(region, Needs(anew={name}))
+                raise ReadAgain(region, Needs(anew={name}))
             try:
                 home = self._meet(node, name, left, right, homes.get(name))
             except Refused:
@@ -283,17 +194,28 @@ class Regions:
                 for name, saved in move_all(builder, arm.moves, node, arm.keep).items():
                     builder.bind(name, saved)
 
+    def _filled(self, node: ast.If, arm: Arm, value: Value | None, other: Value | None) -> Value | None:
+        """Something of the type of `other` where an arm returns nothing: it is never looked at, and must exist."""
+        if value is not None or other is None or isinstance(other, (Const, PyValue, Poison)):
+            return other if value is None else value
+        if isinstance(other, Var) and (not other.is_tensor or other in self.builder.frame.names.values()):
+            return value if not other.is_tensor else other
+        if not is_scalar(other) and not isinstance(other, Var):
+            return other
+        with self.builder.into(arm.block):
+            return self._declare("r", other, node)
+
     def _sure(self, name: str, value: Value | None) -> Value | None:
         unsure, _ = self.builder.frame.unsure.get(name, (None, None))
         return None if value is not None and value is unsure else value
 
     def _may_be_skipped(self, name: str, node: ast.stmt) -> None:
         """Device memory and scalars must be known wherever they are used; a tile that nothing wrote is undefined."""
-        value = self.builder.frame.names.get(name)
+        value = None if is_result(name) else self.builder.frame.names.get(name)
         if is_scalar(value) or (isinstance(value, Var) and value.is_tensor):
             self.builder.frame.unsure[name] = value, self.builder.loc(node)
 
-    def _on_chip(self, node: ast.If, arm: _Arm, value: Value, other: Value) -> Value:
+    def _on_chip(self, node: ast.If, arm: Arm, value: Value, other: Value) -> Value:
         """Device memory that meets an on-chip value is loaded at the end of its arm."""
         if isinstance(value, Var) and isinstance(other, Var) and value.is_tensor and not other.is_tensor:
             with self.builder.into(arm.block):
@@ -308,14 +230,14 @@ class Regions:
             if isinstance(side, Poison):
                 return side
         if not same_type(left, right):
-            return Ambiguous(f"{name!r} is {describe(left)} on one path and {describe(right)} on the other")
+            return _two_meanings(name, left, right)
         if is_scalar(left) and is_scalar(right):
             return ScalarVar(name, left.dtype if left.dtype.bits >= right.dtype.bits else right.dtype, mutable=True)
         if not isinstance(left, Var) or not isinstance(right, Var):
             if left in (NONE, TASK_ID) and right in (NONE, TASK_ID):
                 kept = left if isinstance(left, PyValue) and left.ids is not None else right
                 return PyValue(TASK_ID.obj, kept.ids if isinstance(kept, PyValue) else None)
-            return Ambiguous(f"{name!r} is {describe(left)} on one path and {describe(right)} on the other")
+            return _two_meanings(name, left, right)
         if isinstance(left.type, TensorType):
             return Var(name, left.type, self.builder.loc(node), mutable=True)
         if not same_valid(left.tile, right.tile):
@@ -342,7 +264,7 @@ class Regions:
         builder = self.builder
         assigned = assigned_names(node.body)
         self._share_with_lanes(assigned)
-        start, needs = _Start(self.reader), Needs()
+        start, needs = Start(self.reader), Needs()
         before = start.names
         while True:
             names = [
@@ -351,7 +273,9 @@ class Regions:
                 if self._sure(name, before.get(name)) is not None
             ]
             left = start.left().difference(carried or ())
-            state = LoopState(node, builder.level, left=left, yields=bool(carried), assigned=frozenset(assigned))
+            state = LoopState(
+                node, builder.level, left=left, yields=bool(carried), assigned=frozenset(assigned), before=before
+            )
             self._enter(state, [*names, *needs.late], needs)
             state.depth = builder.frame.conditional + 1
             block: list[Stmt] = []
@@ -360,10 +284,10 @@ class Regions:
                 with self._inside(dict(state.homes), state), builder.into(block):
                     body(state)
                     self._find_late(state, needs)
-                    if not _Arm(block, {}).leaves:
+                    if not Arm(block, {}).leaves:
                         self.sync(state, node, rebind=True)
                 break
-            except _ReadAgain as again:
+            except ReadAgain as again:
                 if again.region is not state:
                     raise
                 needs = needs | again.needs
@@ -412,7 +336,7 @@ class Regions:
                 place = missed[0] if missed else node
                 builder.report("value", f"{name!r} has no value here in the first round of the loop", place, hint)
         if found:
-            raise _ReadAgain(state, found)
+            raise ReadAgain(state, found)
 
     def _rounds_of(self, node: ast.stmt, name: str) -> Rounds:
         rounds = Rounds(name, self._number)
@@ -435,8 +359,10 @@ class Regions:
             variable = ScalarVar(name, sample.dtype, mutable=True)
             builder.emit(Let(variable, cast(index(0), sample.dtype), loc))
             return variable
-        assert isinstance(sample, Var), "only scalars and tiles are declared"
-        type = sample.tile
+        assert isinstance(sample, Var), "only scalars, tiles and views are declared"
+        if isinstance(sample.type, TensorType):
+            return views.placeholder(builder, name, sample.type, node)
+        type = sample.type
         home = Var(name, type, loc, mutable=True) if type.is_full else self._wide(name, type, node)
         for part, extent in zip(home.tile.valid, type.shape, strict=True):
             if isinstance(part, ScalarVar):
@@ -485,6 +411,24 @@ class Regions:
         wide = TileType(type.shape, type.dtype, valid, type.space, type.tensor_level)
         return Var(name, wide, self.builder.loc(node), mutable=True)
 
+    def keep_results(self, state: LoopState, node: ast.stmt) -> None:
+        """Before a `return` leaves a loop: what it returns is known after the loop."""
+        builder, needs = self.builder, Needs()
+        for name in filter(is_result, state.assigned):
+            value = builder.frame.names.get(name)
+            if value is None or isinstance(value, Poison) or name in state.homes:
+                continue
+            if isinstance(value, Var) and value.is_tensor:
+                inside = value not in state.homes.values() and value not in state.before.values()
+                if inside or state.results.setdefault(name, value) is not value:
+                    needs.late[name] = value
+            elif is_scalar(value) or isinstance(value, Var):
+                needs.late[name] = value
+            elif state.results.setdefault(name, value) != value:
+                state.results[name] = Ambiguous(f"{called(name)} is not the same on each path out of a loop")
+        if needs:
+            raise ReadAgain(state, needs)
+
     def sync(self, state: LoopState, node: ast.AST, rebind: bool) -> None:
         """At the end of a round, or before `break`/`continue`: what names hold goes to their homes."""
         builder = self.builder
@@ -500,7 +444,7 @@ class Regions:
                     continue
                 builder.report(
                     "type",
-                    f"{name!r} is {describe(home)} before the loop and {describe(value)} at its end",
+                    f"{called(name)} is {describe(home)} before the loop and {describe(value)} at its end",
                     node,
                     "a name keeps its type; use two names",
                 )
@@ -514,30 +458,62 @@ class Regions:
                 if not home.is_tensor and not _holds(home.tile, value.tile):
                     needs.wide.add(name)
                     continue
-                if home.is_tensor:
-                    state.moved.add(name)
             moves.append(Move(name, home, value))
         if needs:
-            raise _ReadAgain(state, needs)
+            raise ReadAgain(state, needs)
         targets = {id(move.home): move.name for move in moves}
         aliases = [(name, value) for name, value in builder.frame.names.items() if targets.get(id(value), name) != name]
+        mark = len(builder.block)
         for name, saved in move_all(builder, moves, node, aliases).items():
             builder.bind(name, saved)
+        for stmt in builder.block[mark:]:
+            if isinstance(stmt, OpStmt) and isinstance(stmt.out, Var) and stmt.out in state.homes.values():
+                state.moved.setdefault(stmt.out, []).append((builder.block, stmt))
         if rebind:
             for move in moves:
                 builder.bind(move.name, move.home)
+
+    def _forward(self, carried: list[Carried]) -> None:
+        """Tensors that loops do not change, because they only get what they are already, need no variable.
+
+        All are taken for such ones first, as what one gets may be another of them: those that are none drop out.
+        """
+        for one in carried:
+            one.home.forward = one.entry
+        wrong = True
+        while wrong:
+            wrong = False
+            for one in carried:
+                if one.home.forward is not None and not one.stays():
+                    one.home.forward, wrong = None, True
+        for one in carried:
+            if one.home.forward is not None:
+                for block, stmt in one.moves:
+                    block[:] = [other for other in block if other is not stmt]
 
     def _leave(self, state: LoopState) -> None:
         builder = self.builder
         for name, home in state.homes.items():
             entry = state.entries.get(name)
             if entry is not None and isinstance(home, Var):
-                if name not in state.moved:
-                    home.forward = entry  # no round changed it
+                moves = state.moved.get(home, [])
+                if not moves:
+                    home.forward = entry
                     builder.bind(name, entry)
                     continue
-                builder.emit(alias(home, entry, builder.loc(state.node)))
+                start = alias(home, entry, builder.loc(state.node))
+                builder.emit(start)
+                self.carried.append(Carried(home, entry, [*moves, (builder.block, start)]))
             builder.bind(name, home)
+        if not self.loops:  # what inner loops carry depends on what those around them do
+            self._forward(self.carried)
+            self.carried = []
+        for name, value in state.results.items():
+            builder.bind(name, value.resolve() if isinstance(value, Var) else value)
+
+
+def _two_meanings(name: str, left: Value, right: Value) -> Ambiguous:
+    return Ambiguous(f"{called(name)} is {describe(left)} on one path and {describe(right)} on the other")
 
 
 def _yield_targets(body: list[ast.stmt]) -> list[str]:

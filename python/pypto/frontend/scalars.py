@@ -44,7 +44,10 @@ def integer(builder: Builder, value: Value, node: ast.AST, what: str) -> Expr:
     expr = scalar(builder, value, node, what)
     if not expr.dtype.is_integer:
         builder.fail(
-            "type", f"{what} must be an integer, got a {expr.dtype} scalar", node, "convert it: pl.cast(x, pl.INDEX)"
+            "type",
+            f"{what} must be an integer, got {expr.dtype.with_article} scalar",
+            node,
+            "convert it: pl.cast(x, pl.INDEX)",
         )
     return expr
 
@@ -55,7 +58,7 @@ def truth(builder: Builder, value: Value, node: ast.AST, what: str) -> Expr:
     if not expr.dtype.is_bool:
         builder.fail(
             "type",
-            f"{what} must be a truth value, got a {expr.dtype} scalar",
+            f"{what} must be a truth value, got {expr.dtype.with_article} scalar",
             node,
             f"compare it: {ast.unparse(node)} != 0",
         )
@@ -139,7 +142,7 @@ def compare(builder: Builder, op: str, lhs: Value, rhs: Value, node: ast.AST) ->
     if a.dtype.is_bool != b.dtype.is_bool:
         builder.fail(
             "type",
-            f"cannot compare a {a.dtype} scalar with a {b.dtype} scalar",
+            f"cannot compare {a.dtype.with_article} scalar with {b.dtype.with_article} scalar",
             node,
             "compare numbers with numbers, and truth values with truth values",
         )
@@ -173,7 +176,7 @@ def negate(builder: Builder, op: str, value: Value, node: ast.AST) -> Expr:
     if expr.dtype.is_bool or (op == "bitnot" and not expr.dtype.is_integer):
         builder.fail(
             "type",
-            f"{op} does not apply to a {expr.dtype} scalar",
+            f"{op} does not apply to {expr.dtype.with_article} scalar",
             node,
             "write `not x` for a truth value" if expr.dtype.is_bool else "convert it: pl.cast(x, pl.INDEX)",
         )

@@ -141,7 +141,7 @@ def _argument(plan: Plan, spec: ParamSpec, value: Any, baked: dict[str, Const]) 
     dtype = spec.dtype or (BOOL if isinstance(value, bool) else INDEX if isinstance(value, int) else FP32)
     if isinstance(value, float) and not dtype.is_float:
         hint = f"pass int({value!r}), or declare pl.Scalar[pl.FP32]"
-        raise _wrong(plan, spec, "type", f"is a {dtype} scalar, got {value!r}", hint)
+        raise _wrong(plan, spec, "type", f"is {dtype.with_article} scalar, got {value!r}", hint)
     place = plan.source.loc(spec.node)
     where = f"{place.file}:{place.line}:{place.col + 1}: {plan}: parameter {spec.name!r}"
     baked[spec.name] = constant = _baked(where, value, dtype)
@@ -159,7 +159,7 @@ def _baked(where: str, value: float, dtype: DataType) -> Const:
         low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
         high = (1 << (dtype.bits - 1 if dtype.is_signed else dtype.bits)) - 1
         if not low <= value <= high:
-            raise OverflowError(f"{where} is a {dtype} scalar: {value} is not between {low} and {high}")
+            raise OverflowError(f"{where} is {dtype.with_article} scalar: {value} is not between {low} and {high}")
     folded = cast(literal(value), FP32 if dtype.is_float else dtype)
     assert isinstance(folded, Const), "a number is a constant"
     return Const(folded.value, dtype)

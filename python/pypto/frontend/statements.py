@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
-from pypto.frontend import boxes, loops, scalars, scopes, views
+from pypto.frontend import boxes, loops, returns, scalars, scopes, views
 from pypto.frontend.annotations import check_local
-from pypto.frontend.assigned import assigned_names
+from pypto.frontend.assigned import RETURNED, assigned_names, called
 from pypto.frontend.builder import Builder, Refused, usable
 from pypto.frontend.values import NONE, POISON, PyValue, Value, Window, describe, is_scalar, is_task_id, same_type
-from pypto.ir.exprs import Const, Expr, ScalarVar, Symbol
+from pypto.ir.exprs import TRUE, Const, Expr, ScalarVar, Symbol
 from pypto.ir.nodes import BreakStmt, ContinueStmt, IfStmt, Let, OpStmt, Var
 from pypto.ir.types import TileType, same_box, same_valid
 
@@ -32,9 +32,9 @@ _REJECTED: Final[dict[type[ast.stmt], tuple[str, str]]] = {
 }
 
 
-MAX_BLOCKS: Final = 56
-"""Blocks inside each other, those around calls of spliced functions included. The core takes 64, some of which passes
-add."""
+MAX_BLOCKS: Final = 100
+"""Blocks inside each other, those around calls of spliced functions included: as many as Python's text has levels of
+indentation. The core takes 128, some of which passes add."""
 
 
 class Statements:
@@ -43,6 +43,14 @@ class Statements:
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
         self.builder: Builder = reader.builder
+        self.called: ast.expr | None = None  # what stands as a statement: nobody uses its value
+
+    def read_function(self, body: list[ast.stmt]) -> None:
+        """Reads a whole function; its frame has the result."""
+        once = body if self.builder.explicit else returns.single_exit(self.builder, body, MAX_BLOCKS)
+        self.read(once)
+        if once is not body:
+            self.builder.frame.result = returns.joined(self.builder)
 
     def read(self, body: list[ast.stmt]) -> None:
         """Reads statements in order. A refused one is reported, what it assigns becomes unknown, the rest is read."""
@@ -65,7 +73,8 @@ class Statements:
             except Refused:
                 self.reader.library.refused = True
                 for name in assigned_names([node], boxes=False):
-                    builder.bind(name, POISON)
+                    if name != RETURNED:  # what follows is read, for mistakes of its own
+                        builder.bind(name, POISON)
                 if isinstance(node, ast.Return):
                     builder.frame.result = POISON
 
@@ -164,7 +173,7 @@ class Statements:
                 return
         builder.fail(
             "type",
-            f"{name!r} is {describe(old)} and cannot become {describe(value)}",
+            f"{called(name)} is {describe(old)} and cannot become {describe(value)}",
             node,
             "a name keeps its type; use another name",
         )
@@ -230,7 +239,10 @@ class Statements:
 
     def _break(self, node: ast.Break | ast.Continue) -> None:
         builder, regions = self.builder, self.reader.regions
-        word = "break" if isinstance(node, ast.Break) else "continue"
+        word = "return" if isinstance(node, returns.Leave) else "break" if isinstance(node, ast.Break) else "continue"
+        if builder.frame.unrolled[-1:] == [len(regions.loops)] and not isinstance(node, returns.Leave):
+            message = f"`{word}` in a pl.unroll loop, whose rounds are written out one after the other"
+            builder.fail("syntax", message, node, "loop with pl.range, or let constants decide what a round does")
         if not regions.loops:
             builder.fail(
                 "syntax", f"`{word}` outside a loop", node, "leave it out, or put it into a pl.range or while loop"
@@ -246,27 +258,51 @@ class Statements:
                 node,
                 "loop with pl.range",
             )
+        if isinstance(node, returns.Leave):
+            regions.keep_results(regions.loops[-1], node)
         regions.sync(regions.loops[-1], node, rebind=False)
         loc = builder.loc(node)
         builder.emit(BreakStmt(loc) if isinstance(node, ast.Break) else ContinueStmt(loc))
 
     def _return(self, node: ast.Return) -> None:
         builder = self.builder
-        if builder.frame.conditional:
-            builder.fail(
-                "syntax",
-                "`return` inside a branch or a loop is not part of the kernel language",
-                node,
-                "return once, at the end",
-            )
         value: Value = PyValue(None) if node.value is None else self.reader.expressions.value(node.value)
         builder.frame.returned = node
         builder.frame.result = usable(builder, value)
 
+    def _give(self, node: returns.Give) -> None:
+        """`return` on some paths."""
+        builder, frame = self.builder, self.builder.frame
+        *targets, flag = [target.id for target in node.targets] or [""]
+        if flag == RETURNED:
+            self.assign_name(RETURNED, TRUE, node)
+        else:
+            targets.append(flag)
+        source = node.value or ast.Constant(None)
+        value = usable(builder, self.reader.expressions.value(source))
+        count = 0 if value == NONE else len(value) if isinstance(value, tuple) else None
+        if count is not None and count > len(targets):
+            names = ", ".join(f"a{i}" for i in range(count))
+            hint = f"give the values names: {names} = {ast.unparse(source)}, and return {names}"
+            builder.fail("syntax", f"`return` on some paths writes its {count} values out", node, hint)
+        frame.given[node.origin] = count
+        if isinstance(node.origin, ast.Return):
+            frame.returned = node.origin
+        items = () if count == 0 else value if isinstance(value, tuple) else (value,)
+        kept = [builder.detach(item, node) for item in items]
+        for name, item in zip(targets, kept, strict=False):  # other paths of other constants return more
+            self.assign_name(name, item, node)
+
+    def _misplaced(self, node: returns.Misplaced) -> None:
+        message, hint = node.texts()
+        self.builder.fail("syntax", message, node, hint)
+
     def _expression(self, node: ast.Expr) -> None:
         if isinstance(node.value, ast.Constant):
             return  # a docstring, or `...`
+        outer, self.called = self.called, node.value
         self.reader.expressions.value(node.value)
+        self.called = outer
 
     def _pass(self, node: ast.Pass) -> None:
         """Nothing."""
@@ -283,6 +319,9 @@ _VISITORS: Final[dict[type[ast.stmt], str]] = {
     ast.Break: "_break",
     ast.Continue: "_break",
     ast.Return: "_return",
+    returns.Give: "_give",
+    returns.Misplaced: "_misplaced",
+    returns.Leave: "_break",
     ast.Expr: "_expression",
     ast.Pass: "_pass",
 }

@@ -278,5 +278,7 @@ def set_element(builder: Builder, array: ArrayValue, position: Expr, value: Valu
     dtype = array.var.type.dtype
     if number.dtype.is_float != dtype.is_float or number.dtype.is_bool != dtype.is_bool:
         hint = f"convert it: pl.cast(x, pl.{array.dtype})"
-        builder.fail("type", f"an element of this array is {array.dtype}, got a {number.dtype} scalar", node, hint)
+        builder.fail(
+            "type", f"an element of this array is {array.dtype}, got {number.dtype.with_article} scalar", node, hint
+        )
     builder.emit(OpStmt("write", None, (array.var, at, cast(number, dtype)), builder.loc(node)))

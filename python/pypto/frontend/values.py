@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeGuard
 
 from pypto.ir.exprs import Const, Dim, Expr, ScalarOp, ScalarVar, Symbol
 from pypto.ir.nodes import TaskRef, TaskVar, Var
-from pypto.ir.types import same_extents
+from pypto.ir.types import TileType, same_extents
 from pypto.language.annotations import TaskId
 from pypto.language.dtypes import DataType
 
@@ -120,14 +120,18 @@ def is_scalar(value: Value | None) -> TypeGuard[Expr]:
 def same_type(a: Value, b: Value) -> bool:
     """Whether a name may change from one value to the other.
 
-    Integers of any width are one type; validity is no part of it; device memory and an on-chip value of equal shape and
-    dtype are both "the tensor" to an author.
+    Integers of any width are one type; validity is no part of it; device memory and the on-chip value of an operation
+    on tensors, of equal shape and dtype, are both "the tensor" to an author. A tile that was loaded is none.
     """
     if is_scalar(a) and is_scalar(b):
         return (a.dtype.is_float, a.dtype.is_bool) == (b.dtype.is_float, b.dtype.is_bool)
     if isinstance(a, Var) and isinstance(b, Var):
-        if a.is_tensor != b.is_tensor and not all(isinstance(dim, int) for dim in (*a.type.shape, *b.type.shape)):
-            return False  # only device memory of static shape can be loaded to become an on-chip value
+        if a.is_tensor != b.is_tensor:
+            tile = b.type if a.is_tensor else a.type
+            if isinstance(tile, TileType) and not tile.tensor_level:
+                return False  # an explicit tile
+            if not all(isinstance(dim, int) for dim in (*a.type.shape, *b.type.shape)):
+                return False  # only device memory of static shape can be loaded to become an on-chip value
         return a.type.dtype is b.type.dtype and same_extents(a.type.shape, b.type.shape)
     return not (is_scalar(a) or is_scalar(b) or isinstance(a, Var) or isinstance(b, Var)) or POISON in (a, b)
 
@@ -146,7 +150,7 @@ def describe(value: Value) -> str:
     if isinstance(value, Window):
         return f"a slice of {value.base.name!r}"
     if isinstance(value, SCALARS):
-        return f"a {value.dtype} scalar"
+        return f"{value.dtype.with_article} scalar"
     if isinstance(value, tuple):
         return f"a tuple of {len(value)}"
     if isinstance(value, ArrayValue):

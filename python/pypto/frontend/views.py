@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pypto.frontend import scalars, validity, windows
+from pypto.frontend.assigned import called
 from pypto.frontend.builder import Builder, usable
 from pypto.frontend.values import Value, Window, describe
-from pypto.ir.exprs import Const, Dim, Expr, ScalarVar, binary, difference, index, of_dim, same
+from pypto.ir.exprs import Const, Dim, Expr, ScalarVar, Symbol, binary, difference, index, of_dim, same
 from pypto.ir.nodes import OpStmt, Var
 from pypto.ir.types import TensorType, TileType
 from pypto.language.dtypes import INDEX
@@ -173,6 +174,31 @@ def view_of(builder: Builder, window: Window, node: ast.AST) -> Var:
     valid = validity.kept(builder, window.valid, window.keep, node)
     type = TensorType(window.shape, base.type.dtype, partial=None if valid == window.shape else valid)
     return builder.op("slice", type, (base, window.offsets, window.extents), node, {"keep": window.keep}, base.name)
+
+
+def placeholder(builder: Builder, name: str, type: TensorType, node: ast.AST) -> Var:
+    """A variable for views of `type` that none is in yet: any memory of its dtype, which nobody looks at."""
+    bases = [
+        value
+        for value in builder.frame.names.values()
+        if isinstance(value, Var)
+        and isinstance(value.type, TensorType)
+        and value.type.dtype is type.dtype
+        and len(value.type.shape) >= len(type.shape)
+    ]
+    if not bases or not all(isinstance(dim, (int, Symbol)) for dim in (*type.shape, *type.valid)):
+        builder.fail(
+            "value",
+            f"{called(name)} is a view of which the extents are known on some paths only",
+            node,
+            "slice it after this statement: let the path decide the offset",
+        )
+    extra = len(bases[0].type.shape) - len(type.shape)
+    extents = (*(1,) * extra, *type.shape)
+    view = Var(name, type, builder.loc(node), mutable=True)
+    attrs = {"keep": tuple(range(extra, len(extents)))}
+    builder.emit(OpStmt("slice", view, (bases[0], tuple(index(0) for _ in extents), extents), builder.loc(node), attrs))
+    return view
 
 
 def load_window(builder: Builder, window: Window, node: ast.AST, transposed: bool = False) -> Var:

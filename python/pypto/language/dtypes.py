@@ -47,6 +47,11 @@ class DataType:
         return ""
 
     @property
+    def with_article(self) -> str:
+        """The name in a sentence, "an FP32", "a UINT8": the article goes with how the first letter is read."""
+        return f"{'an' if self.name[0] in 'FHI' else 'a'} {self.name}"
+
+    @property
     def of_elements(self) -> DataType:
         """The type of elements that this name means: INDEX is a name for scalars, in memory it is INT64."""
         return DataType._by_name["INT64"] if self.name == "INDEX" else self

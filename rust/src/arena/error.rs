@@ -55,7 +55,7 @@ pub enum ArenaError {
         holders: Holders,
     },
     /// More bytes than any memory has: no capacity would be enough. Look at the extents.
-    #[error("a {dtype} tensor of shape {shape} needs more bytes than fit 64 bits")]
+    #[error("{} tensor of shape {shape} needs more bytes than fit 64 bits", dtype.with_article())]
     TooLarge {
         /// Extents asked for.
         shape: Shape,

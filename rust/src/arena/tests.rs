@@ -79,7 +79,7 @@ fn sizes_that_make_no_sense_are_refused() {
     assert_eq!(allocate(&mut arena, 0).unwrap_err().kind(), ErrorKind::Value);
     let huge = arena.allocate(spec(&[1 << 62, 8], DType::F32), Contents::Unwritten).unwrap_err();
     assert_eq!(huge.kind(), ErrorKind::Memory);
-    assert_eq!(huge.to_string(), "a FP32 tensor of shape (4611686018427387904, 8) needs more bytes than fit 64 bits");
+    assert_eq!(huge.to_string(), "an FP32 tensor of shape (4611686018427387904, 8) needs more bytes than fit 64 bits");
     assert_eq!(arena.allocate_raw(u64::MAX, None, None).unwrap_err().kind(), ErrorKind::Memory);
 }
 

@@ -3,16 +3,12 @@
 //! The format is `MAGIC`, a version, and the postcard encoding. It is not meant to be read by other versions: a program is
 //! always made again from its source.
 
-use super::{Program, ProgramError, Stmt};
-use serde::de::{Deserialize, Deserializer, Error as _};
-use std::cell::Cell;
+use super::{Program, ProgramError};
 
 /// First bytes of every encoded program.
 const MAGIC: &[u8; 8] = b"pyptoPRG";
 /// Raised whenever the meaning of the bytes changes.
 const VERSION: u32 = 4;
-/// Deepest nesting of statements. It bounds the stack of everything that walks a program.
-pub const MAX_DEPTH: u32 = 64;
 
 impl Program {
     /// The program as bytes. Equal programs have equal bytes.
@@ -39,65 +35,17 @@ impl Program {
     }
 }
 
-thread_local! {
-    static DEPTH: Cell<u32> = const { Cell::new(0) };
-}
-
-/// Deserialises a body, refusing one that is nested deeper than [`MAX_DEPTH`] before the stack can overflow.
-pub(super) fn block<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Stmt>, D::Error> {
-    struct Level;
-    impl Drop for Level {
-        fn drop(&mut self) {
-            DEPTH.set(DEPTH.get() - 1);
-        }
-    }
-    DEPTH.set(DEPTH.get() + 1);
-    let _level = Level;
-    if DEPTH.get() > MAX_DEPTH {
-        return Err(D::Error::custom(format_args!("statements are nested deeper than {MAX_DEPTH} levels")));
-    }
-    Vec::deserialize(deserializer)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::{Function, Loc, StmtKind, verify};
+    use super::super::depth::tests::nested;
+    use super::super::verify;
     use super::*;
-    use crate::program::Operand;
     use proptest::prelude::*;
-
-    fn nested(depth: usize) -> Program {
-        let mut body = Vec::new();
-        for _ in 0..depth {
-            let kind = StmtKind::If { cond: Operand::Bool(true), then: body, orelse: vec![] };
-            body = vec![Stmt { at: Loc::default(), kind }];
-        }
-        let entry = Function {
-            source: Default::default(),
-            name: "entry".into(),
-            at: Loc::default(),
-            params: vec![],
-            scalars: vec![],
-            tensors: vec![],
-            tiles: vec![],
-            body,
-        };
-        let name = "nested".into();
-        Program { name, files: vec![], symbols: vec![], params: vec![], entry, kernels: vec![] }
-    }
 
     #[test]
     fn a_program_survives_its_bytes() {
         let program = nested(5);
         assert_eq!(Program::decode(&program.encode()).unwrap(), program);
-    }
-
-    #[test]
-    fn deep_nesting_is_refused_before_the_stack_overflows() {
-        assert!(Program::decode(&nested(MAX_DEPTH as usize - 1).encode()).is_ok());
-        assert!(Program::decode(&nested(MAX_DEPTH as usize + 1).encode()).is_err());
-        // The guard leaves nothing behind.
-        assert!(Program::decode(&nested(1).encode()).is_ok());
     }
 
     #[test]

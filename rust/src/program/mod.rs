@@ -15,12 +15,13 @@
 //!
 //! Nothing in this module trusts its input: [`verify`] accepts or refuses any value of [`Program`] without panicking.
 
+mod depth;
 mod encode;
 mod ops;
 mod signature;
 mod verify;
 
-pub use encode::MAX_DEPTH;
+pub use depth::{MAX_DEPTH, shallow, with_room};
 pub use ops::{OpCode, ScalarOp};
 pub use signature::{ArgRule, Cover, Element, RegionRule, ScalarRule, TileRule, Types};
 pub use verify::{ProgramError, verify};
@@ -142,7 +143,7 @@ pub struct Function {
     /// Tile slots. The entry has none.
     pub tiles: Vec<TileSlot>,
     /// The statements.
-    #[serde(deserialize_with = "encode::block")]
+    #[serde(deserialize_with = "depth::block")]
     pub body: Vec<Stmt>,
     /// What only sanitizers ask for.
     #[serde(default)]
@@ -307,18 +308,18 @@ pub enum StmtKind {
         /// Whether the source says that iterations are independent.
         parallel: bool,
         /// The statements.
-        #[serde(deserialize_with = "encode::block")]
+        #[serde(deserialize_with = "depth::block")]
         body: Vec<Stmt>,
     },
     /// `while cond`, where `head` computes `cond` before each round.
     While {
         /// Statements before each test.
-        #[serde(deserialize_with = "encode::block")]
+        #[serde(deserialize_with = "depth::block")]
         head: Vec<Stmt>,
         /// The test.
         cond: Operand,
         /// The statements of a round.
-        #[serde(deserialize_with = "encode::block")]
+        #[serde(deserialize_with = "depth::block")]
         body: Vec<Stmt>,
     },
     /// `if cond ... else ...`.
@@ -326,10 +327,10 @@ pub enum StmtKind {
         /// The test.
         cond: Operand,
         /// When true.
-        #[serde(deserialize_with = "encode::block")]
+        #[serde(deserialize_with = "depth::block")]
         then: Vec<Stmt>,
         /// When false.
-        #[serde(deserialize_with = "encode::block")]
+        #[serde(deserialize_with = "depth::block")]
         orelse: Vec<Stmt>,
     },
     /// Leaves the innermost loop.
@@ -339,7 +340,7 @@ pub enum StmtKind {
     /// What the source declares about the order of tasks. Results do not depend on it. Entry only.
     Order {
         /// Computes the scalars that `rule` mentions; nothing else reads them.
-        #[serde(deserialize_with = "encode::block")]
+        #[serde(deserialize_with = "depth::block")]
         scalars: Vec<Stmt>,
         /// What is declared.
         rule: OrderRule,

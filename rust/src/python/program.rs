@@ -28,9 +28,13 @@ impl Program {
 impl Program {
     #[new]
     fn new(data: &Bound<'_, PyDict>) -> PyResult<Self> {
-        let program = pythonize::depythonize(data)
-            .map_err(|error| Edge::MalformedProgram.error(format!("the program data is malformed: {error}")))?;
-        Self::verified(program)
+        let read = |data: &Bound<'_, PyDict>| pythonize::depythonize(data).map_err(|error| error.to_string());
+        let program = program::shallow(|| read(data)).unwrap_or_else(|| {
+            let deep = data.as_unbound();
+            data.py().detach(|| program::with_room(|| Python::attach(|py| read(deep.bind(py)))))
+        });
+        let malformed = |error| Edge::MalformedProgram.error(format!("the program data is malformed: {error}"));
+        Self::verified(program.map_err(malformed)?)
     }
 
     #[staticmethod]

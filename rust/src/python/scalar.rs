@@ -145,5 +145,5 @@ fn half_of(bits: u16, dtype: DType) -> f64 {
 #[cold]
 fn mismatch(object: &Bound<'_, PyAny>, dtype: DType, role: Role<'_>, fix: &str) -> PyErr {
     let got = type_name(object);
-    Edge::WrongScalar.error(format!("Argument {role} expects a {dtype} scalar, got {got}: {fix}"))
+    Edge::WrongScalar.error(format!("Argument {role} expects {} scalar, got {got}: {fix}", dtype.with_article()))
 }

@@ -67,8 +67,8 @@ impl Expected<'_> {
             Value::Float(value) => format!("the float {value}"),
             _ => "a bool".into(),
         };
-        let (dtype, shape) = (self.dtype, self.shape());
-        self.expects(&format!("a {dtype} tensor of shape {shape}"), &got, "Pass a torch.Tensor or a DeviceTensor")
+        let (dtype, shape) = (self.dtype.with_article(), self.shape());
+        self.expects(&format!("{dtype} tensor of shape {shape}"), &got, "Pass a torch.Tensor or a DeviceTensor")
     }
 
     pub fn wrong_dtype(&self, got: DType) -> WorkerError {

@@ -283,7 +283,7 @@ def scalar_operand(call: BoundCall, position: int, tile: Var) -> tuple[Var, Expr
     elif dtype.is_float and not value.dtype.is_float and not isinstance(value, Const):
         builder.fail(
             "type",
-            f"{call.form.spelling}: a {value.dtype} scalar beside a {dtype} value",
+            f"{call.form.spelling}: {value.dtype.with_article} scalar beside {dtype.with_article} value",
             node,
             f"convert it first: pl.cast({ast.unparse(node)}, pl.{dtype.name})",
         )

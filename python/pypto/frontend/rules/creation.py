@@ -115,7 +115,7 @@ def _fill_value(call: BoundCall, value: Value, dtype: DataType, name: str) -> Ex
     if expr.dtype.is_float != dtype.is_float:
         call.builder.fail(
             "type",
-            f"{call.form.spelling}: a {expr.dtype} scalar for {dtype} elements",
+            f"{call.form.spelling}: {expr.dtype.with_article} scalar for {dtype} elements",
             node,
             f"convert it: pl.cast(x, pl.{dtype.name})",
         )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from pypto.frontend import scalars, views
 from pypto.frontend.rules.base import Rule, integers
 from pypto.frontend.values import Value, Window, describe, is_scalar
-from pypto.ir.exprs import Const, Expr, cast
+from pypto.ir.exprs import Const, Expr
 from pypto.ir.nodes import OpStmt, Var
-from pypto.language.dtypes import FP32, INDEX, INT64, DataType
 
 if TYPE_CHECKING:
     from pypto.frontend.calls import BoundCall
@@ -42,6 +42,14 @@ def _place(call: BoundCall) -> tuple[Var, tuple[Expr, ...]]:
             call.node_of(1),
             f"give {len(owner.type.shape)} indices, one for each axis",
         )
+    for axis, (offset, extent) in enumerate(zip(at, owner.type.shape, strict=True)):
+        if isinstance(offset, Const) and (offset.value < 0 or (isinstance(extent, int) and offset.value >= extent)):
+            builder.fail(
+                "value",
+                f"{call.form.spelling}: index {offset.value} is outside axis {axis} of {describe(owner)}",
+                call.node_of(1),
+                f"indices are 0 to {extent - 1}" if isinstance(extent, int) else "indices count from 0",
+            )
     return owner, at
 
 
@@ -51,28 +59,22 @@ def read(call: BoundCall) -> Value:
     return views.read_element(call.builder, owner, at, call.node)
 
 
-def _is_literal_of(value: Const, dtype: DataType) -> bool:
-    """Whether a number as it is written in a kernel means one of this dtype."""
-    if value.dtype is dtype or value.dtype is INDEX:
-        folded = cast(value, FP32 if dtype.is_float else dtype)
-        return dtype.is_float or (isinstance(folded, Const) and folded.value == value.value)
-    return value.dtype is FP32 and dtype.is_float
-
-
 def write(call: BoundCall) -> Value:
-    """Writes one element, in place: an on-chip value changes under all its names."""
+    """Writes one element, in place: an on-chip value changes under all its names.
+
+    A number has a dtype too, INDEX or FP32, and is converted as little as any scalar.
+    """
     builder = call.builder
     owner, at = _place(call)
-    value = scalars.scalar(builder, call.values[2], call.node_of(2), "the value")
+    node = call.node_of(2)
+    value = scalars.scalar(builder, call.values[2], node, "the value")
     dtype = owner.type.dtype
-    if isinstance(value, Const) and _is_literal_of(value, dtype):
-        value = cast(value, FP32 if dtype.is_float else dtype)
-    elif value.dtype is not dtype and (value.dtype is not INDEX or dtype is not INT64):  # two names of one type
+    if value.dtype.of_elements is not dtype:
         builder.fail(
             "type",
-            f"{call.form.spelling}: a {value.dtype} scalar for {dtype} elements; the dtypes must be equal",
-            call.node_of(2),
-            f"convert it: pl.cast(x, pl.{dtype.name})",
+            f"{call.form.spelling}: {value.dtype.with_article} scalar for {dtype} elements; the dtypes must be equal",
+            node,
+            f"convert it: pl.cast({ast.unparse(node)}, pl.{dtype.name})",
         )
     builder.emit(OpStmt("write", None, (owner, at, value), builder.loc(call.node)))
     return owner

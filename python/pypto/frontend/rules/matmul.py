@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pypto.frontend import scalars, validity, views
 from pypto.frontend.rules import pieces, shape
-from pypto.frontend.rules.base import Rule, absent, constant, in_kernel, result, tile_at, to_dtype
+from pypto.frontend.rules.base import Rule, absent, constant, in_kernel, result, tile_at
 from pypto.frontend.rules.levels import tensor_keyword
 from pypto.frontend.values import Value, Window
 from pypto.ir.exprs import Dim, Expr, index
@@ -182,8 +183,6 @@ def _one(
     if acc is None:
         return result(call, "matmul", type, (a, b))
     _require_accumulator(call, acc, type.shape, type.dtype)
-    if acc.type.dtype is not type.dtype:
-        acc = to_dtype(call.builder, acc, type.dtype, call.node_of(0))
     return result(call, "matmul_acc", type, (acc, a, b, *condition))
 
 
@@ -194,6 +193,13 @@ def _require_accumulator(call: BoundCall, acc: Var, wanted: tuple[int, ...], dty
             f"{call.form.spelling}: the accumulator has shape {list(acc.tile.shape)}, the product {list(wanted)}",
             call.node_of(0),
             f"make it with pl.full({list(wanted)}, pl.{dtype}, {0.0 if dtype.is_float else 0})",
+        )
+    if acc.type.dtype is not dtype:
+        call.builder.fail(
+            "type",
+            f"{call.form.spelling}: the accumulator is {acc.type.dtype}, the product {dtype}",
+            call.node_of(0),
+            f"convert it: pl.cast({ast.unparse(call.node_of(0))}, pl.{dtype})",
         )
 
 

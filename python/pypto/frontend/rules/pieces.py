@@ -118,7 +118,7 @@ def put(builder: Builder, target: Var, source: Var, offsets: tuple[Expr, ...], n
         if not (part.dtype is FP32 and type.dtype in (FP16, BF16)):
             builder.fail(
                 "type",
-                f"a {part.dtype} value cannot be put into a {type.dtype} one",
+                f"{part.dtype.with_article} value cannot be put into {type.dtype.with_article} one",
                 node,
                 f"convert it first: pl.cast({source.name}, pl.{type.dtype})",
             )

@@ -146,7 +146,7 @@ def expands(call: BoundCall) -> Value:
     if value.dtype.is_float != dtype.is_float and not (dtype.is_float and isinstance(value, Const)):
         call.builder.fail(
             "type",
-            f"{call.form.spelling}: a {value.dtype} scalar for {dtype} elements",
+            f"{call.form.spelling}: {value.dtype.with_article} scalar for {dtype} elements",
             call.node_of(1),
             f"convert it: pl.cast(x, pl.{dtype})",
         )

@@ -57,7 +57,7 @@ def _same_dtype(call: BoundCall, target: Var, source: Var) -> None:
     if target.type.dtype is not source.type.dtype:
         call.builder.fail(
             "type",
-            f"{call.form.spelling}: {source.type.dtype} elements into a {target.type.dtype} value",
+            f"{call.form.spelling}: {source.type.dtype} elements into {target.type.dtype.with_article} value",
             call.node,
             f"convert them: pl.cast(x, pl.{target.type.dtype})",
         )

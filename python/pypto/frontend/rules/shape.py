@@ -328,7 +328,7 @@ def _extent(call: BoundCall, position: int) -> Dim:
     if value.dtype not in (INDEX, INT64) and value.dtype.name != "UINT64":
         call.builder.fail(
             "type",
-            f"{call.form.spelling}: {name!r} is a {value.dtype} scalar, not INDEX, INT64 or UINT64",
+            f"{call.form.spelling}: {name!r} is {value.dtype.with_article} scalar, not INDEX, INT64 or UINT64",
             node,
             "convert it: pl.cast(n, pl.INDEX)",
         )

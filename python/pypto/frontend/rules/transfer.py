@@ -182,11 +182,12 @@ def _check_dtype(builder: Builder, tile: Var, target: Var | Window, node: ast.AS
     have, want = tile.type.dtype, (target if isinstance(target, Var) else target.base).type.dtype
     if have is want or (have is FP32 and want in (FP16, BF16)):
         return
+    named = tile.name if builder.frame.names.get(tile.name) is tile else "x"  # a value inside an expression has no name
     builder.fail(
         "type",
-        f"{what}: a {have} value cannot be stored to the {want} tensor {_named(target)}",
+        f"{what}: {have.with_article} value cannot be stored to the {want} tensor {_named(target)}",
         node,
-        f"convert it first: pl.cast({tile.name}, pl.{want.name})",
+        f"convert it first: pl.cast({named}, pl.{want.name})",
     )
 
 

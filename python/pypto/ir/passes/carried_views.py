@@ -2,8 +2,8 @@
 
 `source, target = target, source` in a loop: which memory a name means depends on what ran before, and a view cannot
 wait in device memory as a value can. So each such view has scalars beside it, which can: the number of the assignment
-that made it, and what the scalars in that assignment were. A piece that needs the view makes it again by a branch over
-the assignments.
+that made it, and what the scalars in that assignment were, those beside a view of which it is a box included. A piece
+that needs the view makes it again by a branch over the assignments.
 """
 
 from __future__ import annotations
@@ -13,21 +13,23 @@ from dataclasses import dataclass, field, replace
 
 from pypto.ir.diagnostics import Diagnostic, Loc, error_for
 from pypto.ir.effects import VIEWS, leaves
-from pypto.ir.exprs import Const, Expr, ScalarOp, ScalarVar, binary, cast, index
+from pypto.ir.exprs import Const, Expr, ScalarOp, ScalarVar, binary, cast, index, of_dim
 from pypto.ir.nodes import ForStmt, IfStmt, Let, Operand, OpStmt, Stmt, Var, WhileStmt, children, walk
-from pypto.ir.types import same_extents
+from pypto.ir.types import TensorType, same_extents
 from pypto.language.dtypes import BOOL, INDEX
 
 
 @dataclass(slots=True, eq=False)
 class _Group:
-    """Views that are assigned to each other. `made` are the assignments that name other memory.
+    """Views that are assigned to each other, whatever their shapes. `made` are the assignments that name other memory.
 
-    `refusal` is set where one of them cannot be made again.
+    `refusal` is set where one of them cannot be made again; `filled` says that all is known, `None` that it is being
+    found out.
     """
 
     members: list[Var] = field(default_factory=list)
     refusal: Diagnostic | None = None
+    filled: bool | None = False
     made: list[OpStmt] = field(default_factory=list)
     captured: list[tuple[int, ScalarVar]] = field(default_factory=list)
 
@@ -50,9 +52,7 @@ class CarriedViews:
 
     def __init__(self, body: list[Stmt], params: set[object]) -> None:
         self._params = params
-        self._definitions: dict[Var, list[OpStmt]] = {}
-        for stmt in _views(body):
-            self._definitions.setdefault(_out(stmt), []).append(stmt)
+        self._definitions = _definitions(body)
         self._groups: dict[Var, _Group] = {}
         self._states: dict[Var, State] = {}
         for var in [var for var in self._definitions if var.mutable]:
@@ -60,7 +60,10 @@ class CarriedViews:
         self.body = body
         if self._groups:
             self.body = self._steady(body)
-            self._fill()
+            self._definitions = _definitions(self.body)
+            self._relate()
+            for group in dict.fromkeys(self._groups.values()):
+                self._fill(group)
             self.body = [*self._zeros(), *self._counted(self.body)]
 
     def _join(self, var: Var, group: _Group) -> None:
@@ -78,8 +81,6 @@ class CarriedViews:
                     out = _out(stmt)
                     if _is_alias(stmt):
                         self._merge(out, source)
-                    elif out.mutable:
-                        self._groups[out].refusal = _refusal(out, stmt.loc)
                     else:
                         kept = Var(f"{source.name}_then", source.type, stmt.loc)
                         self._merge(kept, source)
@@ -97,28 +98,49 @@ class CarriedViews:
         old = self._groups.get(var)
         if old is group:
             return
-        group.refusal = group.refusal or (old.refusal if old is not None else None)
         for member in [var] if old is None else old.members:
             self._groups[member] = group
             group.members.append(member)
 
-    def _fill(self) -> None:
-        """Numbers the assignments of each group, and names the scalars beside its members."""
+    def _relate(self) -> None:
+        """A view that has all elements of another, in their order, is another shape of it."""
         for stmt in _views(self.body):
-            group = self._groups.get(_out(stmt))
-            if group is None or self._source(stmt) in self._groups:
+            chain = self._chain(stmt)
+            source = self._source(chain[0])
+            if _out(stmt) in self._groups and source in self._groups and all(map(_keeps_all, chain)):
+                self._merge(_out(stmt), source)
+
+    def _fill(self, group: _Group) -> None:
+        """Numbers the assignments of a group, and names the scalars beside its members; those of views below first."""
+        if group.filled is not False:
+            return
+        group.filled = None
+        for stmt in _views(self.body):
+            chain = self._chain(stmt)
+            below = self._source(chain[0])
+            other = self._groups.get(below)
+            if self._groups.get(_out(stmt)) is not group:
                 continue
-            if any(self._source(below) in self._groups for below in self._chain(stmt)):
-                group.refusal = _refusal(_out(stmt), stmt.loc)
+            if other is group:
+                if not all(map(_keeps_all, chain)):
+                    group.refusal = _refusal(_out(stmt), stmt.loc)
                 continue
             number = len(group.made)
             group.made.append(stmt)
+            if other is not None:
+                self._fill(other)
+                if other.filled is None:  # boxes of each other, which go on for ever
+                    group.refusal = other.refusal = _refusal(_out(stmt), stmt.loc)
+                    continue
+                group.refusal = group.refusal or other.refusal
+                group.captured += [(number, name) for name in self._states[below].names]
             group.captured += [(number, leaf) for leaf in self._scalars(stmt)]
-        for var, group in self._groups.items():
+        for var in group.members:
             captured = tuple(
                 ScalarVar(f"{var.name}_{leaf.name}", leaf.dtype, mutable=True) for _, leaf in group.captured
             )
             self._states[var] = State(ScalarVar(f"{var.name}_which", INDEX, mutable=True), captured)
+        group.filled = True
 
     def _scalars(self, stmt: OpStmt) -> dict[ScalarVar, None]:
         """The scalars that making a view again needs, of all views below it."""
@@ -161,8 +183,9 @@ class CarriedViews:
             state = self._states.get(_out(stmt))
             if state is None or self._groups[_out(stmt)].refusal is not None:
                 continue
-            group, other = self._groups[_out(stmt)], self._states.get(self._source(stmt))
-            if other is not None:
+            group, below = self._groups[_out(stmt)], self._source(self._chain(stmt)[0])
+            if self._groups.get(below) is group:
+                other = self._states[below]
                 result += [Let(to, value, stmt.loc) for to, value in zip(state.names, other.names, strict=True)]
                 continue
             number = next(at for at, made in enumerate(group.made) if made is stmt)
@@ -181,37 +204,59 @@ class CarriedViews:
 
     def remade(self, var: Var, loc: Loc) -> list[Stmt]:
         """Statements that make a view again from its scalars."""
-        state, group = self._states[var], self._groups[var]
+        return self._remade(var, self._groups[var], self._states[var].names, loc)
+
+    def _remade(self, var: Var, group: _Group, names: tuple[Expr, ...], loc: Loc) -> list[Stmt]:
+        """Statements that make `var` what a member of a group is beside which these scalars stand."""
+        which, captured = names[0], names[1:]
         result: list[Stmt] = []
         for number in reversed(range(len(group.made))):
-            made = self._copies(number, group, state, var)
-            if not result:
-                result = made
-                continue
-            condition = binary("eq", state.which, index(number), BOOL)
-            result = [IfStmt(condition, made, result, loc)]
+            known: dict[object, Expr] = {
+                leaf: value for value, (of, leaf) in zip(captured, group.captured, strict=True) if of == number
+            }
+            made = self._copies(group.made[number], known, var)
+            result = [IfStmt(binary("eq", which, index(number), BOOL), made, result, loc)] if result else made
         return result
 
-    def _copies(self, number: int, group: _Group, state: State, var: Var) -> list[Stmt]:
-        names: dict[object, Expr] = {
-            leaf: value for value, (of, leaf) in zip(state.captured, group.captured, strict=True) if of == number
-        }
+    def _copies(self, made: OpStmt, known: dict[object, Expr], var: Var) -> list[Stmt]:
+        """The views from device memory to `var`, as one assignment made them of these scalars."""
         result: list[Stmt] = []
-        chain = self._chain(group.made[number])
-        source: Var | None = None
+        chain = self._chain(made)
+        source = self._source(chain[0])
+        if source in self._groups:
+            below = Var(source.name, _with(source.tensor, known), made.loc, mutable=True)
+            names = tuple(known[name] for name in self._states[source].names)
+            result += self._remade(below, self._groups[source], names, made.loc)
+            source = below
+        whole = same_extents(_out(made).tensor.shape, var.tensor.shape)
         for stmt in chain:
-            out = _out(stmt)
-            if stmt is not chain[-1]:
-                type = out.tensor
-                partial = None if type.partial is None else _renamed(type.partial, names)
-                out = Var(out.name, replace(type, shape=_renamed(type.shape, names), partial=partial), stmt.loc)  # type: ignore[arg-type]  # extents stay extents
-            else:
-                out = var
-            args = _renamed(stmt.args[1:], names)
+            out = var if whole and stmt is made else Var(_out(stmt).name, _with(_out(stmt).tensor, known), stmt.loc)
+            args = _renamed(stmt.args[1:], known)
             assert isinstance(args, tuple), "a tuple stays one"
-            result.append(OpStmt(stmt.op, out, (source or stmt.args[0], *args), stmt.loc, stmt.attrs))
+            result.append(OpStmt(stmt.op, out, (source, *args), stmt.loc, stmt.attrs))
             source = out
+        if not whole:
+            shape = tuple(of_dim(dim) for dim in var.tensor.shape)
+            result.append(OpStmt("reshape", var, (source, shape), made.loc))
         return result
+
+
+def _with(type: TensorType, known: dict[object, Expr]) -> TensorType:
+    """A type of which the extents are these."""
+    partial = None if type.partial is None else _renamed(type.partial, known)
+    return replace(type, shape=_renamed(type.shape, known), partial=partial)  # type: ignore[arg-type]  # extents stay extents
+
+
+def _definitions(body: list[Stmt]) -> dict[Var, list[OpStmt]]:
+    found: dict[Var, list[OpStmt]] = {}
+    for stmt in _views(body):
+        found.setdefault(_out(stmt), []).append(stmt)
+    return found
+
+
+def _keeps_all(stmt: OpStmt) -> bool:
+    """Whether a view has all elements of what it is a view of, in their order."""
+    return stmt.op == "reshape" or _is_alias(stmt)
 
 
 def _views(body: list[Stmt]) -> Iterator[OpStmt]:
@@ -265,7 +310,7 @@ def _renamed(operand: Operand | int, names: dict[object, Expr]) -> Operand:
 def _refusal(name: Var, loc: Loc) -> Diagnostic:
     return Diagnostic(
         "unsupported",
-        f"{name.name!r} is a view of a view that differs from path to path, in a kernel with a barrier",
+        f"{name.name!r} is a box of itself, made again in each round of a loop, in a kernel with a barrier",
         loc,
-        "keep the whole tensors under names that change, and view them where they are used",
+        "keep the whole tensor under the name, and its offset as a number",
     )

@@ -19,7 +19,7 @@ row(
 _STORE = "tile, offsets, output_tensor, shapes=None, *, atomic=AtomicType.None_"
 row(
     "store",
-    "Writes the valid region into device memory at `offsets` and returns the destination. A FP32 value stored to a "
+    "Writes the valid region into device memory at `offsets` and returns the destination. An FP32 value stored to a "
     "16-bit float tensor is rounded to nearest even. `atomic=Add` adds to what is there, each element rounded to the "
     "dtype of the tensor; blocks add in ascending order.",
     rule="store",
@@ -159,7 +159,8 @@ row(
 )
 row(
     "write",
-    "Writes one element; the scalar has exactly the dtype of the destination.",
+    "Writes one element; the scalar has exactly the dtype of the destination, also where it is a number: `1.5` is "
+    "FP32, `1` is INDEX, which in memory is INT64. Convert others: `pl.cast(0, pl.FP16)`.",
     rule="write",
     pl="dst, offset, value",
     tensor="tensor, indices, value",

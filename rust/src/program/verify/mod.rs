@@ -91,6 +91,10 @@ use rule;
 
 /// Checks every rule that the rest of the crate relies on. Any value is either accepted or refused; none panics.
 pub fn verify(program: &Program) -> Result<(), ProgramError> {
+    program.walked(|| verify_here(program))
+}
+
+fn verify_here(program: &Program) -> Result<(), ProgramError> {
     let locate = |function: &Function, broken: Broken| ProgramError::Invalid {
         program: program.name.clone(),
         function: function.name.clone(),

@@ -50,6 +50,10 @@ pub(super) enum Purpose {
 
 /// Lowers a program that [`crate::program::verify`] accepted.
 pub(super) fn lower(program: &Program, isa: Isa, purpose: Purpose) -> Result<Lowered, DeviceError> {
+    program.walked(|| lower_here(program, isa, purpose))
+}
+
+fn lower_here(program: &Program, isa: Isa, purpose: Purpose) -> Result<Lowered, DeviceError> {
     let entry_alias = Alias::of_entry(&program.entry);
     let kernel_alias = Alias::of_kernels(program, &entry_alias);
     let place = |function: &Function, error: DeviceError| match error {
