@@ -54,14 +54,22 @@ def check_rules_of_the_importers(events: list[Event]) -> None:
     assert chrome_complaints({"traceEvents": events}) == set()
 
 
-def values_of(events: list[Event], counter: str) -> list[int]:
-    """What a counter shows, in order; of the one worker for which it is not 0 all the time."""
-    found: dict[str, list[int]] = defaultdict(list)
+def counted(events: list[Event], counter: str) -> list[Event]:
+    """The values of a counter, in order; of the newest worker for which it is not 0 all the time.
+
+    Workers of other tests may still be open: theirs are in every recording too.
+    """
+    found: dict[int, list[Event]] = defaultdict(list)
     for event in sorted((event for event in events if event["ph"] == "C"), key=lambda event: event["ts"]):
-        if event["name"].startswith(f"{counter} of worker "):
-            found[event["name"]].append(event["args"]["value"])
-    (values,) = (values for values in found.values() if any(values))
-    return values
+        name, _, worker = event["name"].rpartition(" of worker ")
+        if name == counter:
+            found[int(worker)].append(event)
+    return found[max(worker for worker, values in found.items() if any(e["args"]["value"] for e in values))]
+
+
+def values_of(events: list[Event], counter: str) -> list[int]:
+    """What a counter shows, in order."""
+    return [event["args"]["value"] for event in counted(events, counter)]
 
 
 def tracks_of(events: list[Event]) -> dict[tuple[int, int], str]:
@@ -114,8 +122,8 @@ def test_what_lies_on_the_device_before_a_recording_is_in_it_from_its_first_mome
     events = events_of(path)
     check_rules_of_the_importers(events)
     assert values_of(events, "live_bytes") == [2 * NBYTES]
-    (counted,) = (e["ts"] for e in events if e["ph"] == "C" and e["args"]["value"])
-    assert counted <= min(e["ts"] for e in events if e["ph"] == "X")
+    (first,) = (event["ts"] for event in counted(events, "live_bytes"))
+    assert first <= min(e["ts"] for e in events if e["ph"] == "X")
 
 
 def test_the_end_of_a_worker_ends_its_live_bytes(tmp_path: Path) -> None:
