@@ -68,7 +68,8 @@ class Builder:
     `level` is `orchestration` or `kernel`; `pl.at` raises it to `kernel` for its body; `manual` says that a manual
     scope is open. `users` counts how many names hold a variable, which decides whether it may be assigned in place.
     `around` are the blocks around the current one. `explicit` text has every statement already (`explicit.py`).
-    `dump_tags` are the tensors that the source marks for dumps.
+    `dump_tags` are the tensors that the source marks for dumps. `placeholders` are variables that hold any memory until
+    a path gives them a value, with the statement that says so.
     """
 
     def __init__(self, frame: Frame, level: str, name: str, diagnostics: list[Diagnostic], chain: Chain) -> None:
@@ -85,6 +86,7 @@ class Builder:
         self.manual = False
         self.explicit = False
         self.dump_tags: list[Var] = []
+        self.placeholders: dict[Var, OpStmt] = {}
 
     # Places and errors.
 

@@ -288,8 +288,10 @@ def _unrolled(reader: Reader, node: ast.For, call: ast.Call) -> None:
             builder.frame.where.pop(name, None)
         builder.bind(node.target.id, index(value))
         builder.frame.unrolled.append(len(reader.regions.loops))
-        reader.statements.read(node.body)
-        builder.frame.unrolled.pop()
+        try:
+            reader.statements.read(node.body)
+        finally:  # a loop around may be read again
+            builder.frame.unrolled.pop()
 
 
 def _condition(reader: Reader, test: ast.expr) -> Expr:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pypto.frontend.moves import Move
 from pypto.frontend.values import Value
 from pypto.ir.exprs import ScalarVar
-from pypto.ir.nodes import BreakStmt, ContinueStmt, OpStmt, Stmt, Var
+from pypto.ir.nodes import BreakStmt, ContinueStmt, IfStmt, OpStmt, Stmt, Var
 
 if TYPE_CHECKING:
     from pypto.frontend.reader import Reader
@@ -141,4 +141,12 @@ class Arm:
     @property
     def leaves(self) -> bool:
         """Whether it ends with `break` or `continue`, so that nothing of it reaches what follows."""
-        return bool(self.block) and isinstance(self.block[-1], (BreakStmt, ContinueStmt))
+        return leaves(self.block)
+
+
+def leaves(block: list[Stmt]) -> bool:
+    """Whether a block ends with `break` or `continue` on every path."""
+    last = block[-1] if block else None
+    if isinstance(last, IfStmt):
+        return leaves(last.then) and leaves(last.orelse)
+    return isinstance(last, (BreakStmt, ContinueStmt))

@@ -107,7 +107,7 @@ class Regions:
         before = dict(builder.frame.names)
         homes: dict[str, Var | ScalarVar] = {}
         for name in names:
-            held = before.get(name)
+            held = self._sure(name, before.get(name))
             tile = self._sole_tile(held)
             if tile is not None:
                 homes[name] = tile
@@ -296,7 +296,7 @@ class Regions:
                 self.loops.pop()
         self._leave(state)
         for name in assigned:
-            if name in before:
+            if self._sure(name, before.get(name)) is not None:
                 continue
             late = name in needs.late and is_scalar(needs.late[name])
             if self._rounds_of(node, name).after is not True if late else not runs or _leaves_early(block):

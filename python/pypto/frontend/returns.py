@@ -16,7 +16,9 @@ from typing import Any, Final, TypeVar
 
 from pypto.frontend.assigned import RETURNED, result_name
 from pypto.frontend.builder import Builder
+from pypto.frontend.roots import root
 from pypto.frontend.values import NONE, POISON, Ambiguous, Poison, Value
+from pypto.ir.nodes import Var
 
 _AT_ONCE: Final = {
     "parallel": ("rounds", "loop with pl.range"),
@@ -285,6 +287,7 @@ def joined(builder: Builder) -> Value:
             builder.fail("type", value.text, frame.returned or frame.source.node, hint)
         if isinstance(value, Poison):
             return POISON
+    values = [root(builder, value) if isinstance(value, Var) and value.is_tensor else value for value in values]
     return values[0] if count is None else tuple(values)
 
 

@@ -9,6 +9,7 @@ from pypto.frontend import boxes, loops, returns, scalars, scopes, views
 from pypto.frontend.annotations import check_local
 from pypto.frontend.assigned import RETURNED, assigned_names, called
 from pypto.frontend.builder import Builder, Refused, usable
+from pypto.frontend.region import leaves
 from pypto.frontend.values import NONE, POISON, PyValue, Value, Window, describe, is_scalar, is_task_id, same_type
 from pypto.ir.exprs import TRUE, Const, Expr, ScalarVar, Symbol
 from pypto.ir.nodes import BreakStmt, ContinueStmt, IfStmt, Let, OpStmt, Var
@@ -61,6 +62,8 @@ class Statements:
         for node in body:
             if builder.frame.result is not None:
                 return  # nothing after `return` runs
+            if leaves(builder.block) and not self.reader.regions.loops[-1].yields:
+                return  # nor after `break` or `continue`, which a known condition may have decided on
             self.reader.library.count(builder, node)
             try:
                 visit = _VISITORS.get(type(node))

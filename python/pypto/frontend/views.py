@@ -197,7 +197,9 @@ def placeholder(builder: Builder, name: str, type: TensorType, node: ast.AST) ->
     extents = (*(1,) * extra, *type.shape)
     view = Var(name, type, builder.loc(node), mutable=True)
     attrs = {"keep": tuple(range(extra, len(extents)))}
-    builder.emit(OpStmt("slice", view, (bases[0], tuple(index(0) for _ in extents), extents), builder.loc(node), attrs))
+    box = (bases[0], tuple(index(0) for _ in extents), extents)
+    builder.placeholders[view] = made = OpStmt("slice", view, box, builder.loc(node), attrs)
+    builder.emit(made)
     return view
 
 

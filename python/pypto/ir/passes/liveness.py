@@ -64,9 +64,18 @@ class Liveness:
         self._rounds: dict[ScalarVar, _Round] = {}
         self._loops: list[tuple[Names, Names]] = []
         self._told: dict[int, bool] = {}
+        self._arms: set[tuple[int, bool]] = set()
         self._in_scope = False
-        self._changed = True
+        self._follow(function)
+        branches = [stmt for stmt in walk(function.body) if isinstance(stmt, IfStmt)]
+        if not all((id(stmt), arm) in self._arms for stmt in branches for arm in (False, True)):
+            # Conditions inside each other exclude each other. What is there is kept, as is what it reads.
+            self._told = {id(stmt): False for stmt in walk(function.body)}
+            self._follow(function)
+
+    def _follow(self, function: Function) -> None:
         end = frozenset(name for var in function.returns for name in leaves(var))
+        self._changed = True
         while self._changed:
             self._changed = False
             self._block(function.body, end)
@@ -104,6 +113,7 @@ class Liveness:
 
     def _if(self, stmt: IfStmt, live: Names) -> Names:
         taken = self._decided(_stated(stmt.cond))
+        self._arms.update((id(stmt), arm) for arm in (False, True) if taken is not (not arm))
         if taken is None:
             return self._block(stmt.then, live).union(self._block(stmt.orelse, live), used(stmt))
         return self._block(stmt.then if taken else stmt.orelse, live).union(used(stmt))
