@@ -265,3 +265,25 @@ def test_20_tiles_never_have_fewer_than_two_axes() -> None:
     _, out = run(tiles_stay_matrices, x, empty(3, 16))
     np.testing.assert_array_equal(out[0], x[3] + x[4])
     np.testing.assert_array_equal(out[1:, 0], x[:2, 8])
+
+
+@pl.jit.incore
+def box_stored_twice(x: pl.InOut[pl.Tensor], out: pl.Out[pl.Tensor], narrow: pl.Out[pl.Tensor]):
+    t = pl.load(x, [0, 0], [8, 40])
+    u = pl.neg(t)
+    most = pl.row_max(u, t)
+    late = pl.row_expand_add(u, most)
+    pl.store(late, [0, 0], out)
+    pl.store(u, [0, 0], out)
+    pl.store(pl.row_max(late, t), [0, 0], narrow)
+    pl.store(most, [0, 0], narrow)
+    pl.store(late, [0, 0], x)
+    pl.store(u, [0, 0], x)
+
+
+def test_the_last_store_to_a_box_wins_whatever_each_has_to_wait_for() -> None:
+    given = f32(8, 40)
+    x, out, narrow = run(box_stored_twice, given, empty(8, 40), empty(8, 1))
+    np.testing.assert_array_equal(x, -given)
+    np.testing.assert_array_equal(out, -given)
+    np.testing.assert_array_equal(narrow, (-given).max(axis=1, keepdims=True))

@@ -187,8 +187,9 @@ impl BoundLaunch {
         }
     }
 
+    /// The exception of a launch that failed: where the error is about an argument, its position is said.
     #[cold]
-    fn raise(&self, py: Python<'_>, error: Error) -> PyErr {
+    pub(super) fn raise(&self, py: Python<'_>, error: Error) -> PyErr {
         let args: Vec<Bound<'_, PyAny>> = self.given().args.iter().map(|arg| arg.bind(py).clone()).collect();
         raise(error, &args)
     }

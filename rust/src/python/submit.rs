@@ -113,7 +113,14 @@ impl Job {
             Outcome::Done => objects.result(py).and_then(|result| finish(future, false, Some(result), None)),
             Outcome::Cancelled => finish(future, true, None, None),
             Outcome::Stopped => finish(future, false, None, Some(way::stopped())),
-            Outcome::Failed(error, position) => finish(future, false, None, Some(way::placed(error, position))),
+            Outcome::Failed(error, position) => {
+                // The thread that launches knows the arguments of a bound launch only as its worker keeps them.
+                let error = match objects.of.bind(py).cast::<BoundLaunch>() {
+                    Ok(bound) if position.is_none() => bound.get().raise(py, error),
+                    _ => way::placed(error, position),
+                };
+                finish(future, false, None, Some(error))
+            }
             Outcome::Panicked(text) => finish(future, false, None, Some(PanicException::new_err(text))),
         };
         if let Err(error) = told {

@@ -157,7 +157,11 @@ impl Group {
             let phase = match &node.op {
                 NodeOp::RowReduce(_) => ready + 1,
                 NodeOp::Store(spec) => {
-                    after(&|input| matches!(&input.op, NodeOp::Load(from) if alias.may(from.tensor, spec.tensor)))
+                    let reads =
+                        after(&|input| matches!(&input.op, NodeOp::Load(from) if alias.may(from.tensor, spec.tensor)));
+                    // A pass writes its stores in source order; what an earlier one writes in a later pass would win.
+                    let same = |member: &&Member| matches!(&nodes[member.node].op, NodeOp::Store(to) if to == spec);
+                    members.iter().filter(same).map(|member| member.phase).fold(reads, usize::max)
                 }
                 NodeOp::Insert => after(&|input| matches!(input.op, NodeOp::Extract)),
                 _ => ready,
