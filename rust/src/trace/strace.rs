@@ -46,11 +46,18 @@ impl Strace {
             prefix(clock::monotonic_ns(), drained.pid, "WARN", out);
             let _ = writeln!(out, "{} spans were lost because a trace buffer was full", drained.dropped);
         }
+        // A drain has one thread's spans after the other's: those of a core may come behind the root of their launch.
+        let mut ended = Vec::new();
         for span in &drained.spans {
             self.pending.entry(span.invocation).or_default().push(*span);
-            if span.name.depth() == 0 {
-                self.write_launch(span.invocation, drained.pid, out);
+            match (span.name.depth(), span.invocation) {
+                (0, 0) => self.write_launch(0, drained.pid, out),
+                (0, invocation) => ended.push(invocation),
+                _ => (),
             }
+        }
+        for invocation in ended {
+            self.write_launch(invocation, drained.pid, out);
         }
         while self.pending.len() > MAX_PENDING {
             let oldest = *self.pending.keys().next().expect("not empty");
@@ -186,6 +193,17 @@ mod tests {
         assert_eq!(lines(&mut strace, &drained(&early)), [""; 0]);
         let root = [span(names::CHIP_RUN, Track::HOST, 0, 9, 0xf)];
         let written = lines(&mut strace, &drained(&root));
+        assert_eq!(written.len(), 2);
+        assert!(written.iter().all(|line| line.contains(" inv=5 hid=f ")), "{written:?}");
+    }
+
+    #[test]
+    fn spans_of_other_threads_that_a_drain_has_behind_the_root_belong_to_its_launch() {
+        let spans = [
+            span(names::CHIP_RUN, Track::HOST, 0, 100, 0xf),
+            SpanRecord { tid: 0xac, ..span(names::TASK, Track::core(1), 10, 20, 0) },
+        ];
+        let written = lines(&mut Strace::new(true), &drained(&spans));
         assert_eq!(written.len(), 2);
         assert!(written.iter().all(|line| line.contains(" inv=5 hid=f ")), "{written:?}");
     }

@@ -95,6 +95,8 @@ impl<S: Sink> Timeline<S> {
         for counter in &drained.counters {
             self.sink.counter(counter.name.text(), counter.invocation, counter.begin_ns, counter.arg);
         }
+        // A drain has one thread's spans after the other's: those of a core may come behind the root of their launch.
+        let mut ended = Vec::new();
         for span in &drained.spans {
             if span.invocation == 0 {
                 self.write(&mut [*span], drained.pid);
@@ -102,9 +104,10 @@ impl<S: Sink> Timeline<S> {
             }
             self.pending.entry(span.invocation).or_default().push(*span);
             if span.name.depth() == 0 {
-                self.write_launch(span.invocation, drained.pid);
+                ended.push(span.invocation);
             }
         }
+        ended.into_iter().for_each(|invocation| self.write_launch(invocation, drained.pid));
         while self.pending.len() > MAX_PENDING {
             let oldest = *self.pending.keys().next().expect("not empty");
             self.write_launch(oldest, drained.pid);

@@ -1,5 +1,6 @@
 //! Timelines against the rules of the importers, with spans that no real recording would have.
 
+use super::labels::{Labels, set_labels};
 use super::timeline::{Group, Sink, Slice, Timeline};
 use super::{Drained, Name, SpanRecord, Track, names};
 use proptest::prelude::*;
@@ -92,6 +93,22 @@ fn each_task_has_an_arrow_from_its_launch() {
     assert_eq!(kept.arriving, [1, 2]);
     let names: Vec<&str> = kept.tracks.iter().map(|(_, name)| name.as_str()).collect();
     assert_eq!(names, ["main thread", "core 0", "core 1"]);
+}
+
+#[test]
+fn tasks_that_a_drain_has_behind_the_root_belong_to_its_launch() {
+    const CONTENT: u64 = 0x7461_736b; // of no other test: labels are kept for the process
+    let kernels = vec![("half".to_owned(), "file.py:3".to_owned())];
+    set_labels(CONTENT, Labels { program: "halves".to_owned(), kernels });
+    let spans = vec![
+        span(names::RUNNER_RUN, Track::HOST, 10, 40, 1),
+        SpanRecord { arg: CONTENT, ..span(names::CHIP_RUN, Track::HOST, 0, 50, 1) },
+        SpanRecord { tid: 8, ..span(names::TASK, Track::core(1), 20, 35, 1) },
+    ];
+    let kept = timeline(&[spans]);
+    let names: Vec<&str> = kept.slices.iter().map(|(_, name, _, _)| name.as_str()).collect();
+    assert_eq!(names, ["chip.run", "runner_run", "half"]);
+    assert_eq!((kept.leaving, kept.arriving), (vec![1], vec![1]));
 }
 
 #[test]
