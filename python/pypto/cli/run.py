@@ -79,6 +79,6 @@ def describe(name: str, tensor: torch.Tensor) -> Output:
     """What a tensor holds."""
     values = tensor.to(torch.float64).flatten()
     finite = values[torch.isfinite(values)]
-    numbers = (float(finite.min()), float(finite.max()), float(finite.mean())) if len(finite) else (None, None, None)
+    low, high, mean = map(float, (finite.min(), finite.max(), finite.mean())) if len(finite) else (None, None, None)
     dtype = str(tensor.dtype).removeprefix("torch.")
-    return Output(name, tuple(tensor.shape), dtype, *numbers, len(values) - len(finite))
+    return Output(name, tuple(tensor.shape), dtype, low, high, mean, len(values) - len(finite))
