@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The steps of `make setup` that need more than a line. Usage: tools/setup.sh toolchain|dependencies|lint|docs VENV
+# The steps of `make setup` that need more than a line. Usage: tools/setup.sh toolchain|dependencies|lint|docs|browser VENV
 # Everything lands in VENV; pip is the ordinary one and reads the user's own configuration (index, proxy, certificates).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -67,5 +67,6 @@ toolchain) toolchain ;;
 dependencies) install build-system project test ;;
 lint) install dev ;;
 docs) install docs ;;
+browser) install browser ;;
 *) fail "unknown step '$step'" ;;
 esac

@@ -43,6 +43,26 @@ def listed_args() -> list[torch.Tensor]:
 
 
 @pl.jit
+def undefined(a: pl.Tensor, out: pl.Out[pl.Tensor]) -> pl.Tensor:
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.add(a, 1.0)
+    return out
+
+
+def undefined_args() -> list[torch.Tensor]:
+    return [torch.full((16, 32), float("nan")), torch.zeros(16, 32)]
+
+
+@pl.jit
+def half(
+    x: pl.Tensor[[16, 64], pl.FP16], w: pl.Tensor[[64, 32], pl.FP16], out: pl.Out[pl.Tensor[[16, 32], pl.FP32]]
+) -> pl.Tensor[[16, 32], pl.FP32]:
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.matmul(x, w)
+    return out
+
+
+@pl.jit
 def wrong(x: pl.Tensor[[32, 64], pl.FP32], out: pl.Out[pl.Tensor[[32, 64], pl.FP32]]) -> pl.Tensor[[32, 64], pl.FP32]:
     with pl.at(level=pl.Level.CORE_GROUP):
         out[:] = pl.no_such_operation(x)  # type: ignore[attr-defined]

@@ -46,6 +46,12 @@ def test_a_kernel_runs_with_arguments_from_its_annotations() -> None:
     assert answer("run", f"{KERNELS}:double", "--seed", 1)["outputs"] != found["outputs"]
 
 
+def test_an_output_without_a_number_has_no_smallest_one() -> None:
+    (output,) = answer("run", f"{KERNELS}:undefined")["outputs"]
+    assert [output[name] for name in ("minimum", "maximum", "mean", "not_finite")] == [None, None, None, 16 * 32]
+    assert "float32 - - - 512" in re.sub(r"[\s│]+", " ", pypto("run", f"{KERNELS}:undefined").output)
+
+
 def test_a_resident_argument_changes_no_number() -> None:
     host = answer("run", f"{KERNELS}:double")
     assert answer("run", f"{KERNELS}:double", "--resident", "x,out")["outputs"] == host["outputs"]
@@ -84,7 +90,10 @@ def test_without_json_a_person_can_read_it() -> None:
     [
         (["missing.py"], "there is no file 'missing.py'"),
         ([KERNELS], "has several kernels: say which"),
-        ([f"{KERNELS}:nothing"], "has no kernel 'nothing'; it has double, scale, add, listed, wrong, picked, Negate"),
+        (
+            [f"{KERNELS}:nothing"],
+            "has no kernel 'nothing'; it has double, scale, add, listed, undefined, half, wrong, picked, Negate",
+        ),
         ([f"{KERNELS}:scale", "--arg", "factor=1"], "dimension M of 'x' is dynamic: say --dim M=16"),
         ([f"{KERNELS}:scale", "--dim", "M=16"], "takes a scalar 'factor': say --arg factor=VALUE"),
         ([f"{KERNELS}:scale", "--dim", "M=0"], "--dim M takes a positive number, got '0'"),
@@ -172,6 +181,8 @@ def test_fail_above_looks_at_the_ratio_and_its_interval(tmp_path: Path) -> None:
     [
         ([f"{KERNELS}:double", "--baseline", KERNELS], "a second kernel and --baseline: say one of both"),
         (["--fail-above", "1.1"], "--fail-above needs something to compare with: a second kernel, or --baseline FILE"),
+        ([f"{KERNELS}:scale", "--fail-above", "-1"], "--fail-above takes a ratio above 0, as in 1.1; got -1"),
+        ([f"{KERNELS}:scale", "--fail-above", "nan"], "--fail-above takes a ratio above 0, as in 1.1; got nan"),
     ],
 )
 def test_a_comparison_needs_one_other_side(words: list[object], message: str) -> None:
@@ -229,6 +240,7 @@ def test_the_memory_of_a_kernel_is_shown_with_what_it_needs() -> None:
     assert f"{KERNELS}:{declared}\n" in text, "a path is not broken at the width of the terminal"
     for shown in ("tag argument x", "what double needs", f"{nbytes:,}", f"{needs['total']:,}"):
         assert shown in text
+    assert "closed" not in text, "it is the report of a worker at work"
     copied = answer("memory", f"{KERNELS}:double")["needs"]
     assert copied["resident"] == 0
     assert copied["staging"] >= 2 * nbytes

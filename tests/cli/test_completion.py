@@ -84,7 +84,7 @@ reply run {KERNELS} : add --re
     )
     assert found.splitlines() == [
         "scale",
-        "double scale add listed wrong picked Negate",
+        "double scale add listed undefined half wrong picked Negate",
         "first",
         "first Second",
         "",

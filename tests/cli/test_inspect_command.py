@@ -59,6 +59,15 @@ def test_a_task_waits_for_those_whose_memory_it_reads() -> None:
     assert torch.equal(out, torch.zeros(32, 64)), "arguments stay as they are"
 
 
+@pytest.mark.parametrize("other", [("--memory",), ("--pass", "outline")])
+def test_a_task_graph_comes_alone(other: tuple[str, ...], tmp_path: Path) -> None:
+    path = tmp_path / "tasks.svg"
+    shown = pypto("inspect", f"{KERNELS}:double", "--graph", path, *other)
+    assert shown.exit_code == 2
+    assert "--graph draws the tasks and shows nothing else" in plain(shown)
+    assert not path.exists()
+
+
 def test_a_task_graph_needs_host_tensors() -> None:
     x, out = torch.ones(32, 64), torch.zeros(32, 64)
     with ChipWorker(RunConfig(cores=1)) as worker:

@@ -101,6 +101,15 @@ def test_the_numbers_are_those_of_the_data(page: Any, path: Path) -> None:
         ]
 
 
+def test_types_that_are_computed_alike_have_one_roof(browser: Any, tmp_path: Path) -> None:
+    page = browser.new_page()
+    page.goto(made(tmp_path / "half.html", f"{KERNELS}:half", "--rounds", 3).as_uri())
+    roofs = [text for text in page.locator("svg.roofline text").all_text_contents() if text.endswith(" GFLOP/s")]
+    assert len(roofs) == 1
+    assert roofs[0].startswith("FP32 ")
+    page.close()
+
+
 def test_what_lives_on_the_device_is_drawn_or_said_to_be_nothing(browser: Any, path: Path, tmp_path: Path) -> None:
     page = browser.new_page()
     nothing = "No argument is resident: nothing lives on the device between launches."

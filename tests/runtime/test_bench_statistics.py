@@ -3,6 +3,7 @@
 import io
 import json
 import random
+import re
 import statistics
 
 import numpy as np
@@ -238,6 +239,7 @@ def test_the_table_shows_times_bytes_and_the_verdict(worker: ChipWorker, K_add: 
     text = console.file.getvalue()
     for expected in ("host wall", "device wall", "p95", "host to device", f"{NBYTES:,}", f"{stats.host.median:,.1f}"):
         assert expected in text
+    assert re.search(rf"register, once +│ +{stats.register_us:,.1f} │", text), "what was paid before the first launch"
     assert stats.verdict().bound in text
     for advice in stats.advice:
         assert text.count(advice.fix) == 1

@@ -67,6 +67,8 @@ def bench(
         raise UsageError("a second kernel and --baseline: say one of both to compare with")
     if fail_above is not None and other is None and baseline is None:
         raise UsageError("--fail-above needs something to compare with: a second kernel, or --baseline FILE")
+    if fail_above is not None and not 0 < fail_above < float("inf"):
+        raise UsageError(f"--fail-above takes a ratio above 0, as in 1.1; got {fail_above:g}")
     requests = [request] if other is None else fitting([request, replace(request, target=other)])
     outcome = bench_all(requests, Plan(rounds, warmup, stable), baseline)
     if save is not None:
@@ -161,6 +163,8 @@ def inspect(
     from pypto.cli.inspect import inspect_kernel, write_task_graph
 
     if graph is not None:
+        if memory_map or stage is not None:
+            raise UsageError("--graph draws the tasks and shows nothing else: leave out --pass and --memory")
         show(write_task_graph(request, graph), as_json)
         return
     show(inspect_kernel(request, stage, memory_map), as_json)

@@ -44,12 +44,14 @@ class Memory:
         kernel: What was launched.
         needs: What it needs itself.
         report: The whole device.
+        words: The report as text, from when the worker was open: later it would say that the worker is closed.
         snapshot: Where its past was written, if it was.
     """
 
     kernel: str
     needs: Needs
     report: MemoryReport
+    words: str
     snapshot: Path | None
 
     def to_dict(self) -> dict[str, Any]:
@@ -66,7 +68,7 @@ class Memory:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The report, and a table of what the kernel needs."""
-        yield Text(str(self.report), no_wrap=True, overflow="ignore")
+        yield Text(self.words, no_wrap=True, overflow="ignore")
         table = Table(title=f"what {self.kernel} needs", title_justify="left", show_footer=True)
         table.add_column("", footer="together")
         table.add_column("bytes", footer=f"{self.needs.total:,}", justify="right")
@@ -94,7 +96,8 @@ def measure_memory(request: Request, launches: int, snapshot: Path | None) -> Me
         for _ in range(launches):
             handle(*opened.arguments)
         report = opened.worker.memory_report()
+        words = str(report)
         if snapshot is not None:
             opened.worker.memory_snapshot(snapshot)
     needs = Needs(report.live, report.staging, report.scratch, report.packed)
-    return Memory(opened.kernel.name, needs, report, snapshot)
+    return Memory(opened.kernel.name, needs, report, words, snapshot)

@@ -21,18 +21,18 @@ class Output:
         name: The parameter.
         shape: Its extents.
         dtype: Its element type, as torch calls it.
-        minimum: Smallest finite element; 0.0 where there is none.
-        maximum: Largest finite element.
-        mean: Mean of the finite elements, in float64.
+        minimum: Smallest finite element; None where there is none.
+        maximum: Largest finite element; None where there is none.
+        mean: Mean of the finite elements, in float64; None where there is none.
         not_finite: Elements that are NaN or infinite.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
-    minimum: float
-    maximum: float
-    mean: float
+    minimum: float | None
+    maximum: float | None
+    mean: float | None
     not_finite: int
 
 
@@ -61,7 +61,7 @@ class Result:
             table.add_column(title, justify="left" if title in ("output", "shape", "dtype") else "right")
         for one in self.outputs:
             shape = "x".join(map(str, one.shape))
-            numbers = (f"{value:.6g}" for value in (one.minimum, one.maximum, one.mean))
+            numbers = ("-" if value is None else f"{value:.6g}" for value in (one.minimum, one.maximum, one.mean))
             table.add_row(one.name, shape, one.dtype, *numbers, str(one.not_finite))
         yield table
         yield f"{self.kernel}: host {self.host_wall_us:,.1f} us, device {self.device_wall_us:,.1f} us"
@@ -79,6 +79,6 @@ def describe(name: str, tensor: torch.Tensor) -> Output:
     """What a tensor holds."""
     values = tensor.to(torch.float64).flatten()
     finite = values[torch.isfinite(values)]
-    numbers = (float(finite.min()), float(finite.max()), float(finite.mean())) if len(finite) else (0.0, 0.0, 0.0)
+    low, high, mean = map(float, (finite.min(), finite.max(), finite.mean())) if len(finite) else (None, None, None)
     dtype = str(tensor.dtype).removeprefix("torch.")
-    return Output(name, tuple(tensor.shape), dtype, *numbers, len(values) - len(finite))
+    return Output(name, tuple(tensor.shape), dtype, low, high, mean, len(values) - len(finite))

@@ -47,6 +47,7 @@ def _times(stats: BenchmarkStats, title: str) -> Table:
     table.add_row("outliers", *(str(one.outliers) for one in both))
     if stats.cold is not None:
         table.add_row("cold", f"{stats.cold.host_wall_us:,.1f}", f"{stats.cold.device_wall_us:,.1f}")
+        table.add_row("register, once", f"{stats.register_us:,.1f}", "")
     return table
 
 

@@ -37,7 +37,8 @@ def task_graph(compiled: CompiledProgram, *args: Any) -> tuple[Task, ...]:
     """The tasks of a launch in the order of the program, with what each waits for by what the program declares.
 
     A task waits for those in its `deps=` and, outside manual scopes, for each earlier one that was given memory in
-    common with it where one of the two writes that. The program is launched once, on a device of its own.
+    common with it where one of the two writes that. The simulated chip runs tasks at once that this keeps in order,
+    where they touch different parts of it. The program is launched once, on a device of its own.
 
     Args:
         compiled: The program.
