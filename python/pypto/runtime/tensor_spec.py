@@ -47,9 +47,8 @@ class TensorSpec:
             return torch.zeros(shape, dtype=self.dtype)
         if isinstance(init, torch.Tensor):
             return init.to(self.dtype)
-        if isinstance(init, Number):  # numpy's too
-            filled: torch.Tensor = torch.full(shape, init, dtype=self.dtype)
-            return filled
+        if isinstance(init, (int, float, Number)):  # np.float32 and np.int64 are only the last
+            return torch.full(shape, init, dtype=self.dtype)
         for factory in (torch.randn, torch.rand, torch.zeros, torch.ones):
             if init is factory:
                 return factory(shape, dtype=self.dtype)
