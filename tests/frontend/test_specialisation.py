@@ -8,6 +8,7 @@ from checking import empty, f32, program_of, run, verified
 import pypto.language as pl
 from pypto import ir
 from pypto.ir import KernelTypeError
+from pypto.runtime import RunConfig
 
 M = pl.dynamic("M")
 
@@ -61,9 +62,18 @@ def test_bind_dynamic_shape_and_dim_agree() -> None:
 
 def test_the_same_key_gives_the_same_object(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("PYPTO_PROG_BUILD_DIR", str(tmp_path))
-    first = rows.compile(f32(5, 32), empty(5, 32))
-    assert rows.compile(f32(40, 32), empty(40, 32)) is first
-    assert rows.compile() is first or rows.compile() is rows.compile()
+    first = rows.compile(torch.ones(5, 32), torch.ones(5, 32))
+    assert rows.compile(torch.ones(40, 32), torch.ones(40, 32)) is first
+    assert rows.compile(torch.ones(5, 32)) is first  # the output is left out, and returned
+    assert rows.compile() is first
+
+
+@pytest.mark.parametrize("field", ["analyze_auto_scopes_for_deps", "dump_ptoas_passes"])
+def test_what_steers_the_real_chip_is_part_of_the_key(field, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("PYPTO_PROG_BUILD_DIR", str(tmp_path))
+    other = rows.compile(config=RunConfig(**{field: True}))
+    assert other is not rows.compile(config=RunConfig())
+    assert rows.compile(config=RunConfig(**{field: True})) is other
 
 
 @pl.jit

@@ -3,6 +3,7 @@
 import importlib
 import json
 import runpy
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,7 @@ def test_a_malformed_kernel_config_is_a_value_error_that_names_the_file(text: st
         ("num_return_types", -1, "has no proper 'num_return_types'"),
         ("num_return_types", True, "has no proper 'num_return_types'"),
         ("params", None, "has no proper 'params'"),
+        ("schema", True, "has another schema than 1"),
         ("platform", "cuda", "has an unknown platform: 'cuda'"),
         ("backend_type", "Ascend", "has backend_type 'Ascend', and 'a2a3sim' is 'Ascend910B'"),
         ("backend_type", "Ascend950", "has backend_type 'Ascend950', and 'a2a3sim' is 'Ascend910B'"),
@@ -124,7 +126,7 @@ def test_a_field_that_cannot_be_is_a_value_error_that_names_the_file(
     ir.compile(Double, tmp_path)
     path = tmp_path / "compiled_meta.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {field: value}))
-    with pytest.raises(ValueError, match=rf"compiled_meta\.json {said}.*Recompile with ir\.compile"):
+    with pytest.raises(ValueError, match=rf"compiled_meta\.json {said}.*Recompile with ir\.compile\(\)"):
         ir.CompiledProgram.from_dir(tmp_path)
 
 
@@ -180,3 +182,23 @@ def test_the_environment_decides_whether_the_ir_is_checked(tmp_path: Path, monke
     monkeypatch.setenv("PYPTO_VERIFY_LEVEL", "most")
     with pytest.raises(ValueError, match="PYPTO_VERIFY_LEVEL='most' is none of none, basic, roundtrip"):
         ir.compile(Double, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda params: params[0].pop("shape"), "has no shape for 'x'"),
+        (lambda params: params[0].update(name=""), "has a name that is empty or there twice: ''"),
+        (lambda params: params.append(params[0]), "has a name that is empty or there twice: 'x'"),
+    ],
+)
+def test_a_parameter_that_cannot_be_is_a_value_error_that_names_the_file(
+    change: Callable[[list[dict[str, object]]], object], said: str, tmp_path: Path
+) -> None:
+    ir.compile(Double, tmp_path)
+    path = tmp_path / "compiled_meta.json"
+    meta = json.loads(path.read_text())
+    change(meta["params"])
+    path.write_text(json.dumps(meta))
+    with pytest.raises(ValueError, match=rf"compiled_meta\.json {said}.*Recompile with ir\.compile\(\)"):
+        ir.CompiledProgram.from_dir(tmp_path)

@@ -4,6 +4,7 @@ import logging
 from pathlib import Path
 
 import pytest
+import sample_kernels
 import torch
 
 from pypto import ir
@@ -37,6 +38,21 @@ def test_the_active_worker_runs_it(K_add: ir.CompiledProgram) -> None:
         assert worker.counters()["launches"] == 2
         worker.free_tensor(resident)
     assert not implicit()
+
+
+def test_a_jit_function_takes_resident_tensors_and_finds_the_program_of_host_samples() -> None:
+    host = torch.full((16, 16), 2.0)
+    with ChipWorker() as worker:
+        a, b, out = worker.from_host(host), worker.from_host(host), worker.zeros((16, 16), torch.float32)
+        compiled = sample_kernels.add.compile(host, host, host)
+        assert sample_kernels.add.compile(a, b, out) is compiled
+        assert sample_kernels.add(a, b, out) is None
+        assert torch.equal(out.to_host(), host + host)
+        worker.free_tensor(b)
+        with pytest.raises(ValueError, match=r"At position 1: .*not a live allocation owned by this ChipWorker"):
+            sample_kernels.add(a, b, out)
+        for tensor in (a, out):
+            worker.free_tensor(tensor)
 
 
 def test_without_one_a_device_is_opened_once_and_said_once(

@@ -3,15 +3,17 @@
 import contextlib
 import functools
 import sys
+from pathlib import Path
 
 import core_programs as core
 import numpy as np
 import pytest
+import sample_kernels
 import torch
 from core_programs import Register
 
 from pypto import _pypto
-from pypto.runtime import DeviceTensor, RunConfig
+from pypto.runtime import ChipWorker, DeviceTensor, RunConfig
 
 SHAPE = (16, 16)
 
@@ -200,3 +202,15 @@ def test_a_launch_leaves_the_reference_counts_of_its_arguments_alone(device: _py
                 handle(resident, b, c, wrong=config)
         after = [sys.getrefcount(item) for item in objects]
         assert all(abs(x - y) < 10 for x, y in zip(before, after, strict=True)), (before, after)
+
+
+def test_a_worker_takes_more_programs_than_the_64_of_a_real_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYPTO_PROG_BUILD_DIR", str(tmp_path))
+    with ChipWorker() as worker:
+        handles = [worker.register(sample_kernels.compile_add(rows, 16)) for rows in range(1, 71)]
+        assert worker.aicpu_dlopen_count == 70
+        for rows in (1, 64, 65, 70):
+            host = torch.full((rows, 16), 1.5)
+            assert torch.equal(handles[rows - 1](host, host), host + host)

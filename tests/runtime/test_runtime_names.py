@@ -1,8 +1,10 @@
 """Names of the public interface: all there, those that are not supported say so."""
 
 import importlib
+import inspect
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -119,3 +121,43 @@ def test_names_that_only_the_vendors_runtime_has_can_be_imported_and_say_so(modu
         name()
     with pytest.raises(AttributeError, match="has no attribute '_private'"):
         importlib.import_module(f"pypto.runtime.{module}")._private  # noqa: B018
+
+
+PARAMETERS = {
+    "malloc": "self nbytes * worker_id",
+    "free": "self ptr * worker_id",
+    "copy_to": "self dst_dev_ptr src_host_ptr nbytes * worker_id",
+    "copy_from": "self dst_host_ptr src_dev_ptr nbytes * worker_id",
+    "alloc_tensor": "self shape dtype * init worker_id",
+    "free_tensor": "self t * worker_id",
+    "run": "self compiled * args config",
+    "register": "self compiled",
+    "__init__": "self config * level runtime enable_sdma auto_init",
+}
+
+
+def _parameters(function: Callable[..., object]) -> str:
+    parts = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL) and "*" not in parts:
+            parts.append("*")
+        parts.append(parameter.name)
+    return " ".join(parts)
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_methods_of_a_worker_take_their_arguments_by_the_names_of_the_contract(name: str) -> None:
+    assert _parameters(getattr(runtime.ChipWorker, name)) == PARAMETERS[name]
+    if name != "__init__":
+        assert _parameters(getattr(runtime.Worker, name)) == PARAMETERS[name]
+
+
+def test_a_worker_class_shows_what_its_constructor_takes() -> None:
+    class Own(runtime.ChipWorker):
+        def __init__(self, path: str) -> None:
+            super().__init__(auto_init=False)
+            self.path = path
+
+    assert "self " + _parameters(runtime.ChipWorker) == PARAMETERS["__init__"]
+    assert _parameters(Own) == "path"
+    assert Own("somewhere").path == "somewhere"

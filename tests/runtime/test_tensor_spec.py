@@ -1,5 +1,6 @@
 """`TensorSpec` and `ScalarSpec`."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -12,12 +13,14 @@ from pypto.runtime import ScalarSpec, TensorSpec
         (None, torch.zeros(2, 3)),
         (7, torch.full((2, 3), 7.0)),
         (1.5, torch.full((2, 3), 1.5)),
+        (np.float32(1.5), torch.full((2, 3), 1.5)),
+        (np.int64(7), torch.full((2, 3), 7.0)),
         (torch.ones(2, 3, dtype=torch.int64), torch.ones(2, 3)),
         (torch.ones, torch.ones(2, 3)),
         (torch.zeros, torch.zeros(2, 3)),
         (lambda: [[1, 2, 3], [4, 5, 6]], torch.arange(1.0, 7.0).reshape(2, 3)),
     ],
-    ids=["none", "int", "float", "tensor", "ones", "zeros", "function"],
+    ids=["none", "int", "float", "numpy float", "numpy int", "tensor", "ones", "zeros", "function"],
 )
 def test_every_kind_of_initial_value_makes_a_tensor(init: object, expected: torch.Tensor) -> None:
     made = TensorSpec("x", [2, 3], torch.float32, init).create_tensor()

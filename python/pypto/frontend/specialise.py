@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from pypto.frontend.library import Library
 from pypto.frontend.namespace import Captures, Namespace
 from pypto.frontend.plan import ABSENT, Plan, plan_of
 from pypto.frontend.programs import raise_mistakes
-from pypto.frontend.signature import resolve
+from pypto.frontend.signature import Axes, resolve
 from pypto.frontend.values import python_number
 from pypto.ir.diagnostics import Diagnostic, error_for
 from pypto.ir.exprs import Const, Expr, ScalarVar, cast, literal
@@ -25,8 +26,11 @@ from pypto.language.dtypes import BOOL, FP32, INDEX, TASK_ID, DataType
 from pypto.language.enums import FunctionType
 from pypto.language.jit import JITFunction
 
-_CONFIG_FIELDS = ("platform", "strategy", "memory_planner", "strict_memory", "dump_passes")
-"""What of a configuration decides the result of a compilation."""
+_CONFIG_FIELDS = (
+    "platform", "strategy", "memory_planner", "strict_memory", "dump_passes", "analyze_auto_scopes_for_deps",
+    "dump_ptoas_passes",
+)  # fmt: skip
+"""What of a configuration decides the result of a compilation, here or on the real chip."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +93,11 @@ def _key(plan: Plan, given: list[Any], config: Any) -> tuple[Any, ...]:
     context = ir.PassContext.current()
     if context is not None:
         parts.append(("context", context.runtime))
-    for axes, value in zip(plan.axes_in_order, given, strict=True):
+    for axes, spec, value in zip(plan.axes_in_order, plan.specs, given, strict=True):
         shape = getattr(value, "shape", None)
-        if shape is None:
+        if value is ABSENT:
+            parts += _key_of_absent(spec, axes)
+        elif shape is None:
             parts += (type(value), _number(value)) if isinstance(value, (int, float)) else (id(value),)
         elif shape == () and python_number(value) is not value:
             parts += (type(value), _number(value))
@@ -100,6 +106,15 @@ def _key(plan: Plan, given: list[Any], config: Any) -> tuple[Any, ...]:
         else:
             parts += (tuple(shape), value.dtype)
     return tuple(parts)
+
+
+def _key_of_absent(spec: ParamSpec, axes: Axes | None) -> tuple[Any, ...]:
+    """What a torch tensor that fits the annotation would add to the key, so that both find one program."""
+    torch = sys.modules.get("torch")  # not imported for this: without it nobody has such a tensor
+    dtype = None if spec.dtype is None else getattr(torch, spec.dtype.torch_name or "", None)
+    if spec.kind != "tensor" or spec.shape is None or dtype is None:
+        return (ABSENT,)
+    return tuple([None if axis in (axes or ()) else dim for axis, dim in enumerate(spec.shape)]), dtype
 
 
 def _number(value: Any) -> Any:

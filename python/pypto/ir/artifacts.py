@@ -57,7 +57,7 @@ def read_sidecar(directory: Path) -> dict[str, Any]:
         meta = json.loads(path.read_text())
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise _malformed(path, f"is not JSON ({error})") from None
-    if not isinstance(meta, dict) or meta.get("schema") != SCHEMA:
+    if not isinstance(meta, dict) or type(meta.get("schema")) is not int or meta["schema"] != SCHEMA:
         raise _malformed(path, f"has another schema than {SCHEMA}")
     if not isinstance(meta.get("params"), list):
         raise _malformed(path, "has no proper 'params'")
@@ -70,12 +70,18 @@ def read_sidecar(directory: Path) -> dict[str, Any]:
         raise _malformed(
             path, f"has backend_type {meta.get('backend_type')!r}, and {meta['platform']!r} is {backend.value!r}"
         )
+    seen: set[str] = set()
     for param in meta["params"]:
         if not isinstance(param, dict) or any(
             not isinstance(param.get(field), kind) for field, kind in _FIELDS.items() if field != "shape"
         ):
             raise _malformed(path, f"describes a parameter badly: {param!r}")
-        shape = param.get("shape")
+        if not param["name"] or param["name"] in seen:
+            raise _malformed(path, f"has a name that is empty or there twice: {param['name']!r}")
+        seen.add(param["name"])
+        if "shape" not in param:  # that of a scalar is null
+            raise _malformed(path, f"has no shape for {param['name']!r}")
+        shape = param["shape"]
         if shape is not None and (
             not isinstance(shape, list) or any(type(dim) is not int or dim < -1 for dim in shape)
         ):
@@ -121,5 +127,5 @@ def read_program(directory: Path) -> dict[str, Any]:
 
 def _malformed(path: Path, what: str) -> Exception:
     return failures.ARTIFACT_MALFORMED(
-        f"{path} {what}. Recompile with ir.compile(program, output_dir={str(path.parent)!r})"
+        f"{path} {what}. Recompile with ir.compile(), as in ir.compile(program, output_dir={str(path.parent)!r})"
     )

@@ -82,11 +82,11 @@ class ChipMemory(TensorMakers, Worker):
             raise
         return tensor
 
-    def free_tensor(self, tensor: DeviceTensor, *, worker_id: int = 0) -> None:
+    def free_tensor(self, t: DeviceTensor, *, worker_id: int = 0) -> None:
         """Frees a tensor. What was freed before, or died with its worker, is left alone.
 
         Args:
-            tensor: The tensor.
+            t: The tensor.
             worker_id: Always 0: there is one device.
 
         Raises:
@@ -98,7 +98,7 @@ class ChipMemory(TensorMakers, Worker):
             self._check_worker_id("free_tensor", worker_id)
             if impl is None:
                 return
-        impl.free_tensor(tensor)
+        impl.free_tensor(t)
 
     def malloc(self, nbytes: int, *, worker_id: int = 0) -> int:
         """Allocates bytes without a type and returns their device address. They are freed at close at the latest.

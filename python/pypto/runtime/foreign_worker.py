@@ -168,10 +168,10 @@ class ForeignWorker(ChipWorker):
         self._check_worker_id("alloc_tensor", worker_id)
         return Worker.alloc_tensor(self, shape, dtype, init=init)
 
-    def free_tensor(self, tensor: DeviceTensor, *, worker_id: int = 0) -> None:
+    def free_tensor(self, t: DeviceTensor, *, worker_id: int = 0) -> None:
         """See `Worker.free_tensor`."""
         self._check_worker_id("free_tensor", worker_id)
-        Worker.free_tensor(self, tensor)
+        Worker.free_tensor(self, t)
 
     def malloc(self, nbytes: int, *, worker_id: int = 0) -> int:
         """Allocates bytes and returns their device address."""

@@ -127,33 +127,33 @@ class Worker(ABC):
         self._owned_tensors[worker_id, ptr] = tensor
         return tensor
 
-    def free_tensor(self, tensor: DeviceTensor, *, worker_id: int = 0) -> None:
+    def free_tensor(self, t: DeviceTensor, *, worker_id: int = 0) -> None:
         """Frees a tensor. What was freed already, or was never this worker's, is left alone.
 
         Args:
-            tensor: The tensor.
+            t: The tensor.
             worker_id: Which of the worker's devices.
 
         Raises:
             TypeError: The argument is no `DeviceTensor`.
             ValueError: The tensor belongs to another device of the worker, or its address to a newer allocation.
         """
-        if not isinstance(tensor, DeviceTensor):
-            raise failures.NOT_A_DEVICE_TENSOR(f"free_tensor() expects a DeviceTensor, got {type(tensor).__name__}")
-        key = (worker_id, tensor.data_ptr)
+        if not isinstance(t, DeviceTensor):
+            raise failures.NOT_A_DEVICE_TENSOR(f"free_tensor() expects a DeviceTensor, got {type(t).__name__}")
+        key = (worker_id, t.data_ptr)
         owned = self._owned_tensors.get(key)
         if owned is None:
-            others = [owner for owner, ptr in self._owned_tensors if ptr == tensor.data_ptr]
+            others = [owner for owner, ptr in self._owned_tensors if ptr == t.data_ptr]
             if others:
                 raise failures.WORKER_ID(
                     f"worker_id={worker_id} does not match the owning worker, worker_id={others[0]}"
                 )
             return
-        if owned is not tensor:
+        if owned is not t:
             raise failures.STALE_TENSOR(
-                f"stale DeviceTensor: {tensor!r} was freed, and its address belongs to a newer allocation"
+                f"stale DeviceTensor: {t!r} was freed, and its address belongs to a newer allocation"
             )
-        self.free(tensor.data_ptr, worker_id=worker_id)
+        self.free(t.data_ptr, worker_id=worker_id)
         del self._owned_tensors[key]
 
     def _require_owned_resident_tensor(self, t: DeviceTensor, label: str, *, worker_id: int | None = None) -> None:

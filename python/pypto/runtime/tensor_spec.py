@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 from pypto import failures
@@ -46,7 +47,7 @@ class TensorSpec:
             return torch.zeros(shape, dtype=self.dtype)
         if isinstance(init, torch.Tensor):
             return init.to(self.dtype)
-        if isinstance(init, (int, float)):
+        if isinstance(init, (int, float, Number)):  # np.float32 and np.int64 are only the last
             return torch.full(shape, init, dtype=self.dtype)
         for factory in (torch.randn, torch.rand, torch.zeros, torch.ones):
             if init is factory:

@@ -127,6 +127,10 @@ class ChipWorker(ChipMemory):
 
     # Life cycle
 
+    # So that `inspect.signature` and `help` show what a worker takes: they ask __new__ first, which lets all pass
+    # as a subclass may take something else.
+    __new__.__wrapped__ = __init__  # type: ignore[attr-defined]
+
     def init(self) -> None:
         """Opens the device; does nothing if it is open. After `close` this opens a new device.
 
