@@ -303,7 +303,7 @@ fn without_memory(object: &Bound<'_, PyAny>, role: Role<'_>) -> PyErr {
 fn not_on_cpu(object: &Bound<'_, PyAny>, role: Role<'_>) -> PyErr {
     let device = device_of(object).unwrap_or_else(|| "another device".to_owned());
     let (place, parameter) = (role.place(), role.parameter());
-    Edge::NotOnCpu.error(format!("Tensor {place} is on {device}{parameter}, expected CPU. Call .cpu() on it first"))
+    Edge::NotOnCpu.error(format!("Tensor {place} is on {device}, expected CPU{parameter}. Call .cpu() on it first"))
 }
 
 #[cold]
