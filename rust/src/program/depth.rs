@@ -24,10 +24,16 @@ thread_local! {
 /// Runs `read`, which deserialises a program; `None` if that nests too deep for threads of any size. Then it is to be
 /// repeated [`with_room`].
 pub fn shallow<T>(read: impl FnOnce() -> T) -> Option<T> {
+    struct Limited;
+    impl Drop for Limited {
+        fn drop(&mut self) {
+            LIMIT.set(MAX_DEPTH);
+        }
+    }
     LIMIT.set(SHALLOW);
     EXCEEDED.set(false);
+    let _limited = Limited;
     let result = read();
-    LIMIT.set(MAX_DEPTH);
     (!EXCEEDED.get()).then_some(result)
 }
 
@@ -128,6 +134,7 @@ pub(super) mod tests {
         assert!(shallow(|| Program::decode(&flat)).unwrap().is_ok());
         assert!(shallow(|| Program::decode(&deep)).is_none());
         assert!(with_room(|| Program::decode(&deep)).is_ok());
+        std::panic::catch_unwind(|| shallow(|| panic!("while it reads"))).unwrap_err();
         assert!(Program::decode(&deep).is_ok(), "the limit is the usual one again");
     }
 

@@ -39,7 +39,9 @@ impl Program {
 
     #[staticmethod]
     fn decode(data: &[u8]) -> PyResult<Self> {
-        Self::verified(program::Program::decode(data).map_err(Error::from)?)
+        let read = || program::Program::decode(data);
+        let program = program::shallow(read).unwrap_or_else(|| program::with_room(read));
+        Self::verified(program.map_err(Error::from)?)
     }
 
     fn encode<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
