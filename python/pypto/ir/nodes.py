@@ -7,7 +7,7 @@ table, already typed, with every tensor operand loaded; scalars are expression t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeAlias
 
@@ -341,6 +341,17 @@ def children(stmt: Stmt) -> tuple[list[Stmt], ...]:
     return ()
 
 
+def with_blocks(stmt: Stmt, change: Callable[[list[Stmt]], list[Stmt]]) -> Stmt:
+    """A loop or a branch with each of its blocks changed; any other statement, scopes too, as it is."""
+    if isinstance(stmt, ForStmt):
+        return ForStmt(stmt.var, stmt.start, stmt.stop, stmt.step, stmt.kind, change(stmt.body), stmt.loc)
+    if isinstance(stmt, WhileStmt):
+        return WhileStmt(change(stmt.head), stmt.cond, change(stmt.body), stmt.loc)
+    if isinstance(stmt, IfStmt):
+        return IfStmt(stmt.cond, change(stmt.then), change(stmt.orelse), stmt.loc)
+    return stmt
+
+
 def walk(body: list[Stmt]) -> Iterator[Stmt]:
     """Every statement, outer before inner."""
     stack: list[Stmt] = list(reversed(body))
@@ -377,4 +388,5 @@ __all__ = [
     "children",
     "untracked",
     "walk",
+    "with_blocks",
 ]

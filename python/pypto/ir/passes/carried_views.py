@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pypto.ir.diagnostics import Diagnostic, Loc, error_for
 from pypto.ir.effects import VIEWS, leaves
 from pypto.ir.exprs import Const, Expr, ScalarOp, ScalarVar, binary, cast, index, of_dim
-from pypto.ir.nodes import ForStmt, IfStmt, Let, Operand, OpStmt, Stmt, Var, WhileStmt, children, walk
+from pypto.ir.nodes import IfStmt, Let, Operand, OpStmt, Stmt, Var, walk, with_blocks
 from pypto.ir.types import TensorType, same_extents
 from pypto.language.dtypes import BOOL, INDEX
 
@@ -89,7 +89,7 @@ class CarriedViews:
                         result.append(OpStmt("slice", kept, (source, zeros, source.tensor.shape), stmt.loc, keep))
                         stmt = OpStmt(stmt.op, stmt.out, (kept, *stmt.args[1:]), stmt.loc, stmt.attrs)
             else:
-                stmt = _with_blocks(stmt, [self._steady(block) for block in children(stmt)])
+                stmt = with_blocks(stmt, self._steady)
             result.append(stmt)
         return result
 
@@ -177,7 +177,7 @@ class CarriedViews:
         """The body in which each assignment of such a view sets its scalars."""
         result: list[Stmt] = []
         for stmt in body:
-            result.append(_with_blocks(stmt, [self._counted(block) for block in children(stmt)]))
+            result.append(with_blocks(stmt, self._counted))
             if not isinstance(stmt, OpStmt) or stmt.op not in VIEWS or not _is_tensor(stmt.out):
                 continue
             state = self._states.get(_out(stmt))
@@ -286,16 +286,6 @@ def _is_alias(stmt: OpStmt) -> bool:
         and len(source.tensor.shape) == len(out.tensor.shape)
         and same_extents(source.tensor.shape, out.tensor.shape)
     )
-
-
-def _with_blocks(stmt: Stmt, blocks: list[list[Stmt]]) -> Stmt:
-    if isinstance(stmt, ForStmt):
-        return ForStmt(stmt.var, stmt.start, stmt.stop, stmt.step, stmt.kind, blocks[0], stmt.loc)
-    if isinstance(stmt, WhileStmt):
-        return WhileStmt(blocks[0], stmt.cond, blocks[1], stmt.loc)
-    if isinstance(stmt, IfStmt):
-        return IfStmt(stmt.cond, blocks[0], blocks[1], stmt.loc)
-    return stmt
 
 
 def _renamed(operand: Operand | int, names: dict[object, Expr]) -> Operand:

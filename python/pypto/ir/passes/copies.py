@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pypto.ir.nodes import ForStmt, Function, IfStmt, OpStmt, ScopeStmt, Stmt, WhileStmt
+from pypto.ir.nodes import Function, OpStmt, ScopeStmt, Stmt, with_blocks
 
 COPIES = frozenset({"move", "load", "create_tile"})
 """What the frontend emits where branches and loops of orchestration code reconcile on-chip values."""
@@ -18,13 +18,7 @@ def scope_copies(function: Function, name: str | None = None) -> Function:
     def scoped(stmt: Stmt) -> Stmt:
         if isinstance(stmt, OpStmt) and stmt.op in COPIES:
             return ScopeStmt(name, None, [stmt], stmt.loc)
-        if isinstance(stmt, ForStmt):
-            return ForStmt(stmt.var, stmt.start, stmt.stop, stmt.step, stmt.kind, block(stmt.body), stmt.loc)
-        if isinstance(stmt, WhileStmt):
-            return WhileStmt(block(stmt.head), stmt.cond, block(stmt.body), stmt.loc)
-        if isinstance(stmt, IfStmt):
-            return IfStmt(stmt.cond, block(stmt.then), block(stmt.orelse), stmt.loc)
-        return stmt
+        return with_blocks(stmt, block)
 
     if function.kind.is_kernel:
         return function

@@ -26,6 +26,7 @@ from pypto.ir.nodes import (
     children,
     untracked,
     walk,
+    with_blocks,
 )
 from pypto.ir.passes.cells import cell_dtype, put, take
 from pypto.ir.passes.copies import scope_copies
@@ -56,16 +57,7 @@ def without_dead(function: Function) -> Function:
     live = Liveness(function)
 
     def block(body: list[Stmt]) -> list[Stmt]:
-        return [kept(stmt) for stmt in body if not live.is_dead(stmt)]
-
-    def kept(stmt: Stmt) -> Stmt:
-        if isinstance(stmt, ForStmt):
-            return ForStmt(stmt.var, stmt.start, stmt.stop, stmt.step, stmt.kind, block(stmt.body), stmt.loc)
-        if isinstance(stmt, WhileStmt):
-            return WhileStmt(block(stmt.head), stmt.cond, block(stmt.body), stmt.loc)
-        if isinstance(stmt, IfStmt):
-            return IfStmt(stmt.cond, block(stmt.then), block(stmt.orelse), stmt.loc)
-        return stmt
+        return [with_blocks(stmt, block) for stmt in body if not live.is_dead(stmt)]
 
     return replace(function, body=block(function.body))
 
@@ -137,14 +129,8 @@ class _Outliner:
         for stmt in body:
             if isinstance(stmt, ScopeStmt):
                 result.extend(self._outline(stmt))
-            elif isinstance(stmt, ForStmt):
-                result.append(
-                    ForStmt(stmt.var, stmt.start, stmt.stop, stmt.step, stmt.kind, self._rewrite(stmt.body), stmt.loc)
-                )
-            elif isinstance(stmt, WhileStmt):
-                result.append(WhileStmt(self._rewrite(stmt.head), stmt.cond, self._rewrite(stmt.body), stmt.loc))
-            elif isinstance(stmt, IfStmt):
-                result.append(IfStmt(stmt.cond, self._rewrite(stmt.then), self._rewrite(stmt.orelse), stmt.loc))
+            elif isinstance(stmt, (ForStmt, WhileStmt, IfStmt)):
+                result.append(with_blocks(stmt, self._rewrite))
             elif isinstance(stmt, OpStmt) and stmt.op == "spill":
                 assert isinstance(stmt.args[0], Var), "a spill takes a variable"
                 waits = self._temporary(stmt.args[0].resolve())
