@@ -89,18 +89,17 @@ def test_a_worker_is_closed_while_others_use_it(device: _pypto.Worker, register:
             return
         a, b, c = torch.ones(1, 16), torch.ones(1, 16), torch.empty(1, 16)
         bound = handle.bind(a, b, c, 5_000)
-        started.release()
+        use: dict[str, Callable[[], object]] = {
+            "launch": lambda: handle(a, b, c, 5_000),
+            "bound": bound,
+            "queued": lambda: futures.append(handle.submit(a, b, c, 5_000)),
+            "allocate": lambda: device.free_tensor(device.alloc_tensor((16,), torch.float32)),
+            "copy": lambda: device.copy_to(tensor, host),
+        }
+        use[operation]()
+        started.release()  # after the first use: the closing thread may run before a second one
         while True:
-            if operation == "launch":
-                handle(a, b, c, 5_000)
-            elif operation == "bound":
-                bound()
-            elif operation == "queued":
-                futures.append(handle.submit(a, b, c, 5_000))
-            elif operation == "allocate":
-                device.free_tensor(device.alloc_tensor((16,), torch.float32))
-            else:
-                device.copy_to(tensor, host)
+            use[operation]()
 
     errors = in_threads(4, work)
     assert len(errors) == 3
