@@ -2,12 +2,10 @@
 
 use super::calls::Calls;
 use super::code::{Code, Op, functions};
-use super::compile::{Reduction, RowOp};
 use super::frame::{Accumulator, Entry};
 use super::lane::{self, Bound};
-use super::{BinaryFn, Conversion, ReduceFn, UnaryFn};
-use crate::dtype::{DType, Rounding};
-use crate::kernels::convert;
+use super::{BinaryFn, Conversion, UnaryFn};
+use crate::dtype::Rounding;
 use crate::kernels::simd::{self, Simd};
 
 /// Does the body for `i` in `0..N` with `i` constant, so that the accumulator is never indexed by a variable: that would
@@ -41,6 +39,9 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
 ) {
     // SAFETY: the caller vouches for instruction set, code, frame and memory; offsets in the code were made for this frame.
     unsafe {
+        // Whether there are registers for functions that need many. If not, those would make the compiler keep a part of the
+        // accumulator in memory, in every instruction.
+        let roomy = S::REGISTERS >= 32;
         let mut acc = [S::splat(0); N];
         let mut parts = [S::part(S::LANES); N];
         if TAIL {
@@ -183,6 +184,15 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                     }};
                 }
                 // The accumulator itself stays in registers: only copies of it have an address.
+                macro_rules! call_unary {
+                    () => {{
+                        let mut x = [S::splat(0); N];
+                        each!(N, i => x[i] = acc[i]);
+                        let place = x.as_mut_ptr().cast();
+                        S::TABLE[op.b as usize](place, place, N);
+                        each!(N, i => acc[i] = x[i]);
+                    }};
+                }
                 macro_rules! call {
                     ($i:ident => $a:expr, $b:expr) => {{
                         let (mut x, mut y) = ([S::splat(0); N], [S::splat(0); N]);
@@ -202,6 +212,7 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                         narrow { $($n:ident $n_load:ident $n_widen:ident $widen:ident $load:ident $part:ident $size:literal;)* }
                         half { $($h:ident $h_widen:ident: $($h_f:ident $half:ident;)*;)* }
                         fused { $($fa:ident $ga:ident $f:ident: $($g:ident $fused:ident;)*;)* }
+                        bounded { $($u:ident: $($u_bound:ident $after:ident $before:ident;)*;)* }
                     ) => {
                         match op.code {
                             Code::End => break,
@@ -233,7 +244,7 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                             Code::PickVecWord => pick!(Vec Word),
                             Code::PickWordVec => pick!(Word Vec),
                             Code::PickWordWord => pick!(Word Word),
-                            Code::CallUnary => call!(i => acc[i], acc[i]),
+                            Code::CallUnary => call_unary!(),
                             Code::CallVec => {
                                 let p = address!(a, step_a);
                                 call!(i => acc[i], vector!(p, i));
@@ -296,11 +307,18 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                                 }
                             }
                             $(Code::$unary => each!(N, i => acc[i] = lane::unary::<S>(UnaryFn::$unary, acc[i])),)*
+                            Code::ExpF if roomy => each!(N, i => acc[i] = simd::exp_f::<S>(acc[i])),
+                            Code::ExpF if S::FUSES && !TAIL && {
+                                let mut largest = S::splat(0);
+                                each!(N, i => largest = S::max_i(largest, S::and(acc[i], S::splat(0x7fff_ffff))));
+                                simd::is_near::<S>(largest)
+                            } => each!(N, i => acc[i] = simd::exp_near::<S>(acc[i], acc[usize::saturating_sub(i, 1)])),
+                            Code::ExpF => call_unary!(),
                             $(
-                                Code::$long => if N == 8 && !TAIL {
+                                Code::$long => if N == 8 && !TAIL && roomy {
                                     each!(N, i => acc[i] = simd::$long_f::<S>(acc[i]));
                                 } else {
-                                    call!(i => acc[i], acc[i]);
+                                    call_unary!();
                                 },
                             )*
                             $(
@@ -329,6 +347,8 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                                     each!(N, i => acc[i] = lane::bound::<S>(Bound::$bound, acc[i], w));
                                 }
                             )*
+                            // Too long to be inline without registers to spare.
+                            Code::ToIntRound | Code::ToIntOdd if !roomy => call_unary!(),
                             $(Code::$c => each!(N, i => acc[i] = lane::convert::<S>($conversion, acc[i])),)*
                             $(
                                 Code::$n_load => {
@@ -360,6 +380,22 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                                     each!(N, i => {
                                         let v = lane::binary::<S>(BinaryFn::$f, acc[i], value!($fa, x, i));
                                         acc[i] = lane::binary::<S>(BinaryFn::$g, v, value!($ga, y, i));
+                                    });
+                                }),
+                            )*)*
+                            $($(
+                                Code::$after => whole_only!({
+                                    let (x, limit) = (word!(a), word!(b));
+                                    each!(N, i => {
+                                        let v = lane::binary::<S>(BinaryFn::$u, acc[i], x);
+                                        acc[i] = lane::bound::<S>(Bound::$u_bound, v, limit);
+                                    });
+                                }),
+                                Code::$before => whole_only!({
+                                    let (limit, x) = (word!(a), word!(b));
+                                    each!(N, i => {
+                                        let v = lane::bound::<S>(Bound::$u_bound, acc[i], limit);
+                                        acc[i] = lane::binary::<S>(BinaryFn::$u, v, x);
                                     });
                                 }),
                             )*)*
@@ -412,139 +448,6 @@ unsafe fn combine<S: Simd, const N: usize, const TAIL: bool>(
         if wide == 1 {
             // Sixteen lanes each: eight vectors are two groups.
             group!(4, 0);
-        }
-    }
-}
-
-/// Puts a reduction at its start.
-///
-/// # Safety
-/// The processor has the instruction set `S`; the frame is valid.
-#[inline(always)]
-pub(super) unsafe fn begin<S: Simd>(reduction: &Reduction, frame: *mut u8) {
-    // SAFETY: the caller vouches for instruction set and frame; the offset was made for this frame.
-    unsafe {
-        let state = &mut *frame.add(reduction.accumulator as usize).cast::<Accumulator>();
-        let start = S::splat(reduction.f.identity());
-        for place in state.lanes.chunks_exact_mut(S::LANES) {
-            S::store(place.as_mut_ptr().cast(), start);
-        }
-        state.nan = false;
-    }
-}
-
-/// Puts the result of a reduction into its slot.
-///
-/// # Safety
-/// As for [`begin`].
-#[inline(always)]
-pub(super) unsafe fn end<S: Simd>(reduction: &Reduction, frame: *mut u8) {
-    // SAFETY: the caller vouches for instruction set and frame; offsets were made for this frame.
-    unsafe {
-        let state = &*frame.add(reduction.accumulator as usize).cast::<Accumulator>();
-        let result = if state.nan { f32::NAN.to_bits() } else { fold::<S>(reduction.f, &state.lanes) };
-        *frame.add(reduction.slot as usize).cast::<u32>() = result;
-    }
-}
-
-/// Folds 16 lanes in halves.
-///
-/// # Safety
-/// The processor has the instruction set `S`.
-#[inline(always)]
-unsafe fn fold<S: Simd>(f: ReduceFn, lanes: &[u32; 16]) -> u32 {
-    // SAFETY: the caller vouches for the instruction set; vectors are loaded from within the lanes.
-    unsafe {
-        macro_rules! by {
-            ($f:expr) => {{
-                let low = S::load(lanes.as_ptr().cast());
-                let v = if S::LANES == 16 {
-                    $f(low, S::down::<8>(low))
-                } else {
-                    $f(low, S::load(lanes[8..].as_ptr().cast()))
-                };
-                let v = $f(v, S::down::<4>(v));
-                let v = $f(v, S::down::<2>(v));
-                S::first($f(v, S::down::<1>(v)))
-            }};
-        }
-        match f {
-            ReduceFn::SumF => by!(S::add_f),
-            ReduceFn::MaxF => by!(S::max_num),
-            ReduceFn::MinF => by!(S::min_num),
-            ReduceFn::SumI => by!(S::add_i),
-            ReduceFn::MaxI => by!(S::max_i),
-            ReduceFn::MinI => by!(S::min_i),
-            ReduceFn::ProdF => by!(S::mul_f),
-            ReduceFn::ProdI => by!(S::mul_i),
-            ReduceFn::MaxU => by!(S::max_u),
-            ReduceFn::MinU => by!(S::min_u),
-        }
-    }
-}
-
-/// Runs an instruction on row scalars. There is no loop around it here: the compiler would load the constants of all
-/// functions before the loop, which took longer than most functions.
-///
-/// # Safety
-/// The processor has the instruction set `S`; the frame is valid, and so is column 0 of its memory operands.
-#[inline(always)]
-pub(super) unsafe fn row<S: Calls>(op: &RowOp, frame: *mut u8) {
-    // SAFETY: the caller vouches for instruction set, frame and memory; offsets were made for this frame.
-    unsafe {
-        let word = |offset: u32| frame.add(offset as usize).cast::<u32>();
-        let base = |entry: u32| (*frame.add(entry as usize).cast::<Entry>()).base;
-        match *op {
-            RowOp::Load { to, entry, dtype } => *word(to) = load_element(base(entry), dtype),
-            RowOp::Store { entry, dtype, from } => store_element(base(entry), dtype, *word(from)),
-            RowOp::Unary { to, f, from } => *word(to) = S::first(lane::unary::<S>(f, S::splat(*word(from)))),
-            RowOp::Binary { to, f, a, b } => {
-                *word(to) = S::first(lane::binary::<S>(f, S::splat(*word(a)), S::splat(*word(b))));
-            }
-            RowOp::Select { to, when, then, other } => *word(to) = *word(if *word(when) != 0 { then } else { other }),
-            RowOp::Convert { to, conversion, from } => {
-                *word(to) = S::first(lane::convert::<S>(conversion, S::splat(*word(from))));
-            }
-        }
-    }
-}
-
-/// One element as the bits of a lane.
-///
-/// # Safety
-/// `p` is valid for one element.
-#[inline(always)]
-unsafe fn load_element(p: *const u8, dtype: DType) -> u32 {
-    // SAFETY: the caller vouches for the element.
-    unsafe {
-        match dtype {
-            DType::F16 => convert::f16_to_f32(p.cast::<u16>().read_unaligned()).to_bits(),
-            DType::BF16 => convert::bf16_to_f32(p.cast::<u16>().read_unaligned()).to_bits(),
-            DType::I8 => p.cast::<i8>().read() as u32,
-            DType::U8 | DType::Bool => p.read().into(),
-            DType::I16 => p.cast::<i16>().read_unaligned() as u32,
-            DType::U16 => p.cast::<u16>().read_unaligned().into(),
-            _ => p.cast::<u32>().read_unaligned(),
-        }
-    }
-}
-
-/// The bits of a lane as one element.
-///
-/// # Safety
-/// `p` is valid for one element.
-#[inline(always)]
-unsafe fn store_element(p: *mut u8, dtype: DType, bits: u32) {
-    // SAFETY: the caller vouches for the element.
-    unsafe {
-        match dtype {
-            DType::F16 => p.cast::<u16>().write_unaligned(convert::f32_to_f16(f32::from_bits(bits))),
-            DType::BF16 => p.cast::<u16>().write_unaligned(convert::f32_to_bf16(f32::from_bits(bits))),
-            _ => match dtype.size() {
-                1 => p.write(bits as u8),
-                2 => p.cast::<u16>().write_unaligned(bits as u16),
-                _ => p.cast::<u32>().write_unaligned(bits),
-            },
         }
     }
 }

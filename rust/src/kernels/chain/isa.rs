@@ -3,7 +3,7 @@
 use super::calls::{self, CALLS, CallFn, Calls};
 use super::code::Op;
 use super::compile::{Reduction, RowOp};
-use super::interpret;
+use super::{interpret, rows};
 use crate::kernels::Isa;
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::simd::{Avx2, Avx512};
@@ -22,11 +22,11 @@ pub(super) struct Kernels {
     whole: [Pass; 4],
     /// Run what is left of a row in one chunk of 1, 2, 4 or 8 vectors.
     tail: [Pass; 4],
-    /// See [`interpret::begin`].
+    /// See [`rows::begin`].
     pub begin: unsafe fn(reduction: &Reduction, frame: *mut u8),
-    /// See [`interpret::end`].
+    /// See [`rows::end`].
     pub end: unsafe fn(reduction: &Reduction, frame: *mut u8),
-    /// See [`interpret::row`].
+    /// See [`rows::row`].
     pub row: unsafe fn(op: &RowOp, frame: *mut u8),
 }
 
@@ -50,19 +50,19 @@ macro_rules! kernels {
             $(#[target_feature(enable = $features)])?
             unsafe fn begin(reduction: &Reduction, frame: *mut u8) {
                 // SAFETY: passed on to the caller.
-                unsafe { interpret::begin::<$simd>(reduction, frame) }
+                unsafe { rows::begin::<$simd>(reduction, frame) }
             }
 
             $(#[target_feature(enable = $features)])?
             unsafe fn end(reduction: &Reduction, frame: *mut u8) {
                 // SAFETY: passed on to the caller.
-                unsafe { interpret::end::<$simd>(reduction, frame) }
+                unsafe { rows::end::<$simd>(reduction, frame) }
             }
 
             $(#[target_feature(enable = $features)])?
             unsafe fn row(op: &RowOp, frame: *mut u8) {
                 // SAFETY: passed on to the caller.
-                unsafe { interpret::row::<$simd>(op, frame) }
+                unsafe { rows::row::<$simd>(op, frame) }
             }
 
             $(#[target_feature(enable = $features)])?
@@ -75,7 +75,7 @@ macro_rules! kernels {
                 const TABLE: [CallFn; CALLS.len()] = [
                     call::<0>, call::<1>, call::<2>, call::<3>, call::<4>, call::<5>, call::<6>, call::<7>,
                     call::<8>, call::<9>, call::<10>, call::<11>, call::<12>, call::<13>, call::<14>, call::<15>,
-                    call::<16>, call::<17>, call::<18>,
+                    call::<16>, call::<17>, call::<18>, call::<19>, call::<20>, call::<21>, call::<22>,
                 ];
             }
 

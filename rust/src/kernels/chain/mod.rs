@@ -28,6 +28,7 @@ mod machine;
 mod price;
 mod program;
 mod recompute;
+mod rows;
 #[cfg(test)]
 mod tests;
 

@@ -96,6 +96,8 @@ impl Simd for Generic {
     type Part = usize;
 
     const LANES: usize = LANES;
+    const REGISTERS: usize = 8;
+    const FUSES: bool = false;
 
     #[inline(always)]
     unsafe fn part(n: usize) -> usize {
