@@ -110,7 +110,12 @@ pub(super) unsafe fn run<S: Simd>(call: Call, a: *mut u8, b: *const u8, vectors:
             }};
         }
         match call {
-            Call::Unary(UnaryFn::ExpF) => vectors!(simd::exp_f::<S>),
+            Call::Unary(UnaryFn::ExpF) => {
+                let done = !S::FUSES && simd::exp_all_near(std::slice::from_raw_parts_mut(a.cast::<f32>(), lanes));
+                if !done {
+                    vectors!(simd::exp_f::<S>);
+                }
+            }
             Call::Unary(UnaryFn::LogF) => vectors!(simd::log_f::<S>),
             Call::Unary(UnaryFn::SinF) => vectors!(simd::sin_f::<S>),
             Call::Unary(UnaryFn::CosF) => vectors!(simd::cos_f::<S>),

@@ -11,14 +11,14 @@ const LIMIT: f32 = 0.03;
 /// 1.5 * 2^19: adding it leaves a multiple of 1/16, with the sixteenths in the low four bits.
 const MAGIC: f32 = 786_432.0;
 
-const LN2_HIGH: f32 = std::f32::consts::LN_2;
-const LN2_LOW: f32 = -1.904_654_3e-9;
+pub(super) const LN2_HIGH: f32 = std::f32::consts::LN_2;
+pub(super) const LN2_LOW: f32 = -1.904_654_3e-9;
 
 /// `(exp(r) - 1 - r) / r^2` for `|r|` up to ln(2)/32: the minimax of `exp`. Its error is 2^-29.
-const COEFFICIENTS: [f32; 2] = [0.500_016_15, 0.166_666_67];
+pub(super) const COEFFICIENTS: [f32; 2] = [0.500_016_15, 0.166_666_67];
 
 /// `2^(i/16)`.
-const ROOTS: [f32; 16] = {
+pub(super) const ROOTS: [f32; 16] = {
     let bits = [
         0x3f80_0000,
         0x3f85_aac3,
@@ -70,7 +70,7 @@ pub(crate) unsafe fn exp_f<S: Simd>(x: S::V) -> S::V {
 }
 
 /// The exponential of every number of at most this magnitude is normal.
-const NEAR_ZERO: f32 = 87.0;
+pub(super) const NEAR_ZERO: f32 = 87.0;
 
 /// Where the exponent of binary32 begins, less the four bits of sixteenths.
 const SIXTEENTHS_TO_EXPONENT: i32 = 23 - 4;

@@ -298,7 +298,7 @@ impl Simd for Generic {
     #[inline(always)]
     unsafe fn relu_f(x: V) -> V {
         let zero = quad::new([0; 4]);
-        map(x, |x| quad::and(quad::or(quad::lt_f(zero, x), quad::unordered_f(x, x)), x))
+        map(x, |x| quad::and(quad::not_le_f(x, zero), x))
     }
     #[inline(always)]
     unsafe fn split_f(x: V) -> (V, V) {

@@ -14,6 +14,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod exp;
+mod exp_wide;
 mod generic;
 mod halves;
 mod log;
@@ -26,6 +27,7 @@ pub(crate) use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx512::Avx512;
 pub(crate) use exp::{exp_f, exp_near, is_near};
+pub(crate) use exp_wide::exp_all_near;
 pub(crate) use generic::Generic;
 pub(crate) use halves::{cos_h, exp_h, log_h, sin_h};
 pub(crate) use log::log_f;
