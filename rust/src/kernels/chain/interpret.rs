@@ -30,6 +30,9 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
     // SAFETY: the caller vouches for instruction set, code, frame and memory; offsets in the code were made for this frame.
     unsafe {
         let (from, to) = if TAIL { (plan.split, plan.cols) } else { (0, plan.split) };
+        // Whether there are registers for functions that need many. If not, those would make the compiler keep a part of the
+        // accumulator in memory, in every instruction.
+        let roomy = S::REGISTERS >= 32;
         let mut acc = [S::splat(0); N];
         let mut parts = [S::part(S::LANES); N];
         if TAIL {
@@ -193,6 +196,15 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                     }};
                 }
                 // The accumulator itself stays in registers: only copies of it have an address.
+                macro_rules! call_unary {
+                    () => {{
+                        let mut x = [S::splat(0); N];
+                        each!(N, i => x[i] = acc[i]);
+                        let place = x.as_mut_ptr().cast();
+                        S::TABLE[op.b as usize](place, place, N);
+                        each!(N, i => acc[i] = x[i]);
+                    }};
+                }
                 macro_rules! call {
                     ($i:ident => $a:expr, $b:expr) => {{
                         let (mut x, mut y) = ([S::splat(0); N], [S::splat(0); N]);
@@ -220,6 +232,7 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                         loaded { $($l:ident $l_vec:ident $l_word:ident;)* }
                         stored { $($s:ident $s_vec:ident $s_word:ident;)* }
                         fused { $($fa:ident $ga:ident $f:ident: $($g:ident $fused:ident;)*;)* }
+                        bounded { $($u:ident: $($u_bound:ident $after:ident $before:ident;)*;)* }
                     ) => {
                         match op.code {
                             Code::End => break,
@@ -270,7 +283,7 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                             Code::PickVecWord => pick!(Vec Word),
                             Code::PickWordVec => pick!(Word Vec),
                             Code::PickWordWord => pick!(Word Word),
-                            Code::CallUnary => call!(i => acc[i], acc[i]),
+                            Code::CallUnary => call_unary!(),
                             Code::CallVec => {
                                 let p = address!(a, step_a);
                                 call!(i => acc[i], vector!(p, i));
@@ -357,11 +370,18 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                                 }
                             }
                             $(Code::$unary => each!(N, i => acc[i] = lane::unary::<S>(UnaryFn::$unary, acc[i])),)*
+                            Code::ExpF if roomy => each!(N, i => acc[i] = simd::exp_f::<S>(acc[i])),
+                            Code::ExpF if S::FUSES && !TAIL && {
+                                let mut largest = S::splat(0);
+                                each!(N, i => largest = S::max_i(largest, S::and(acc[i], S::splat(0x7fff_ffff))));
+                                simd::is_near::<S>(largest)
+                            } => each!(N, i => acc[i] = simd::exp_near::<S>(acc[i], acc[usize::saturating_sub(i, 1)])),
+                            Code::ExpF => call_unary!(),
                             $(
-                                Code::$long => if N == 8 && !TAIL {
+                                Code::$long => if N == 8 && !TAIL && roomy {
                                     each!(N, i => acc[i] = simd::$long_f::<S>(acc[i]));
                                 } else {
-                                    call!(i => acc[i], acc[i]);
+                                    call_unary!();
                                 },
                             )*
                             $(
@@ -390,6 +410,8 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                                     each!(N, i => acc[i] = lane::bound::<S>(Bound::$bound, acc[i], w));
                                 }
                             )*
+                            // Too long to be inline without registers to spare.
+                            Code::ToIntRound | Code::ToIntOdd if !roomy => call_unary!(),
                             $(Code::$c => each!(N, i => acc[i] = lane::convert::<S>($conversion, acc[i])),)*
                             $(
                                 Code::$n_load => {
@@ -445,6 +467,22 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                                     each!(N, i => {
                                         let v = lane::binary::<S>(BinaryFn::$f, acc[i], value!($fa, x, i));
                                         acc[i] = lane::binary::<S>(BinaryFn::$g, v, value!($ga, y, i));
+                                    });
+                                }),
+                            )*)*
+                            $($(
+                                Code::$after => whole_only!({
+                                    let (x, limit) = (word!(a), word!(b));
+                                    each!(N, i => {
+                                        let v = lane::binary::<S>(BinaryFn::$u, acc[i], x);
+                                        acc[i] = lane::bound::<S>(Bound::$u_bound, v, limit);
+                                    });
+                                }),
+                                Code::$before => whole_only!({
+                                    let (limit, x) = (word!(a), word!(b));
+                                    each!(N, i => {
+                                        let v = lane::bound::<S>(Bound::$u_bound, acc[i], limit);
+                                        acc[i] = lane::binary::<S>(BinaryFn::$u, v, x);
                                     });
                                 }),
                             )*)*

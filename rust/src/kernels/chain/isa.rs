@@ -57,7 +57,7 @@ macro_rules! kernels {
                 const TABLE: [CallFn; CALLS.len()] = [
                     call::<0>, call::<1>, call::<2>, call::<3>, call::<4>, call::<5>, call::<6>, call::<7>,
                     call::<8>, call::<9>, call::<10>, call::<11>, call::<12>, call::<13>, call::<14>, call::<15>,
-                    call::<16>, call::<17>, call::<18>,
+                    call::<16>, call::<17>, call::<18>, call::<19>, call::<20>, call::<21>, call::<22>,
                 ];
                 const ROW: unsafe fn(op: &RowOp, frame: *mut u8) = row_op;
             }
