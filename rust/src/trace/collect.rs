@@ -103,7 +103,7 @@ pub fn record(record: Record) {
 }
 
 /// As [`record`], for records that stand for `spans` together: all of them come in one drain, or none does.
-#[inline]
+#[inline(always)]
 pub(super) fn record_all(records: impl ExactSizeIterator<Item = Record>, spans: u64) {
     if !is_enabled() {
         return;

@@ -81,8 +81,11 @@ fn did() -> impl Strategy<Value = Did> {
     ]
 }
 
-/// Does it all; gives kernel, begin and end of each task, and begin and end of everything else.
-fn run(fake: &Fake, row: &mut TaskRow<Fake>, all: &[Did]) -> (Vec<(u32, u64, u64)>, Vec<(u64, u64)>) {
+/// Kernel, begin and end of each task.
+type Tasks = Vec<(u32, u64, u64)>;
+
+/// Does it all; gives the tasks, and begin and end of everything else.
+fn run(fake: &Fake, row: &mut TaskRow<Fake>, all: &[Did]) -> (Tasks, Vec<(u64, u64)>) {
     let (mut tasks, mut others) = (Vec::new(), Vec::new());
     for did in all {
         match *did {
