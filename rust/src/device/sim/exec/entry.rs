@@ -21,7 +21,7 @@ pub(super) struct Entry<'a> {
     pub waits: Waits,
     /// Times the tasks that run one after the other.
     pub tasks: TaskRow,
-    /// What is left of the core's budget when the entry has gone on for too long without a task to be part of its tasks.
+    /// Where the core's budget falls below this, the entry has gone on for longer than tasks may hide.
     horizon: i64,
 }
 
