@@ -44,7 +44,7 @@ def span(tensors: list[torch.Tensor]) -> Result:
 
 
 def thousand(name: str, tensors: list[torch.Tensor]) -> Result:
-    """What a recording adds to a launch of a thousand tasks, a span for each; short ones share readings of the clock."""
+    """What a recording adds to a launch of a thousand tasks, a span for each; short ones share clock readings."""
     with launches(task_kernels.tasks, tensors) as timer:
         spans = spans_of(timer)
         assert spans > task_kernels.STEPS
