@@ -3,6 +3,7 @@
 //! A chunk goes through memory on the way in and out, which costs a fraction of what these functions take; in turn each is
 //! compiled once for an instruction set, with all registers to itself.
 
+use super::compile::RowOp;
 use super::{BinaryFn, Conversion, UnaryFn};
 use crate::dtype::Rounding;
 use crate::kernels::simd::{self, Simd};
@@ -45,9 +46,12 @@ pub(super) const CALLS: [Call; 23] = [
     Call::Convert(Conversion::F32ToI32(Rounding::Odd)),
 ];
 
-/// The functions of [`CALLS`] compiled for an instruction set.
+/// What the interpreter calls, compiled for an instruction set.
 pub(super) trait Calls: Simd {
+    /// The functions of [`CALLS`].
     const TABLE: [CallFn; CALLS.len()];
+    /// See [`row::row`](super::row::row).
+    const ROW: unsafe fn(op: &RowOp, frame: *mut u8);
 }
 
 impl Call {

@@ -15,7 +15,7 @@ pub(super) struct Op {
     /// Bytes that operand `b` advances for each column.
     pub step_b: u8,
     pub a: u32,
-    /// Second operand of fused instructions.
+    /// Operand of the second of joined instructions; a number where the code says so.
     pub b: u32,
 }
 
@@ -40,11 +40,14 @@ pub(super) enum Access {
 /// - `narrow`: element types below 32 bits: opcodes that read into the accumulator and into a temporary, how, and their size.
 /// - `half`: element type, how it widens, then each `f`: `f(acc, operand)` of an operand that other functions have to read
 ///   through a temporary, which costs a store and a load for each vector.
+/// - `loaded`: opcode with a vector and with a word, of a load, then `f(acc, operand)`.
+/// - `stored`: the same of `f(acc, operand)`, then a store to memory, then the end of the chunk.
 /// - `fused`: access of the first operand, of the second, `f`, then each `g`: `g(f(acc, first), second)`, each rounded as
-///   ever. Only the cheapest functions: a dispatch costs what two vectors of them cost, which shows in chains of one function
-///   (six products take 50 cycles a chunk instead of 75: the processor guesses the shorter chain right), but not
-///   beside anything dearer.
+///   ever.
 /// - `bounded`: `f`, then each bound with the opcodes of the bound after `f` and before it, both with words.
+///
+/// Instructions are joined because a dispatch costs what two vectors of the cheapest functions cost: six products take 50
+/// cycles a chunk instead of 75, layer norm takes 0.87 of the time, softmax, whose time is in its exponential, 0.98.
 macro_rules! functions {
     ($then:ident) => {
         $then! {
@@ -90,6 +93,12 @@ macro_rules! functions {
                 F16 widen_f16: AddF AddFF16; SubF SubFF16; MulF MulFF16;;
                 BF16 widen_bf16: AddF AddFBF16; SubF SubFBF16; MulF MulFBF16;;
             }
+            loaded {
+                AddF LoadAddVec LoadAddWord; SubF LoadSubVec LoadSubWord; MulF LoadMulVec LoadMulWord;
+            }
+            stored {
+                AddF AddVecStore AddWordStore; SubF SubVecStore SubWordStore; MulF MulVecStore MulWordStore;
+            }
             fused {
                 Word Word AddF: AddF AddAddWW; SubF AddSubWW; MulF AddMulWW;;
                 Word Word SubF: AddF SubAddWW; SubF SubSubWW; MulF SubMulWW;;
@@ -124,6 +133,8 @@ macro_rules! define {
         convert { $($c:ident ($conversion:pat);)* }
         narrow { $($n:ident $n_load:ident $n_widen:ident $widen:ident $load:ident $part:ident $size:literal;)* }
         half { $($h:ident $h_widen:ident: $($h_f:ident $half:ident;)*;)* }
+        loaded { $($l:ident $l_vec:ident $l_word:ident;)* }
+        stored { $($s:ident $s_vec:ident $s_word:ident;)* }
         fused { $($fa:ident $ga:ident $f:ident: $($g:ident $fused:ident;)*;)* }
         bounded { $($u:ident: $($u_bound:ident $after:ident $before:ident;)*;)* }
     ) => {
@@ -133,6 +144,18 @@ macro_rules! define {
         pub(super) enum Code {
             /// Ends the pass over the chunk.
             End,
+            /// Ends the row, or the phase where it is run alone.
+            Stop,
+            /// The [`RowOp`](super::compile::RowOp) number `b`.
+            Row,
+            /// Puts the accumulator `a` at `b` in every lane, which is the start of a reduction.
+            Begin,
+            /// Begins a pass over the row, whose `b` instructions are next.
+            Pass,
+            /// What whole chunks leave of the row, by the code from `b` on.
+            Tail,
+            /// Puts the result of the [`Reduction`](super::compile::Reduction) number `b` into its slot.
+            Finish,
             LoadVec,
             LoadWord,
             /// The indices of the columns, from the first in `a`.
@@ -145,6 +168,18 @@ macro_rules! define {
             StoreTemp,
             /// `StoreMem`, then `End`.
             StoreMemEnd,
+            /// `ReduceSumF`, then `End`.
+            SumEnd,
+            /// `ReduceMaxF`, then `End`.
+            MaxEnd,
+            /// `LoadVec`, then `ReduceSumF` into `b`, then `End`.
+            LoadSumEnd,
+            /// `LoadVec`, then `ReduceMaxF` into `b`, then `End`.
+            LoadMaxEnd,
+            /// `SquareF`, then `ReduceSumF` into `b`, then `End`.
+            SquareSumEnd,
+            /// `StoreTemp`, then `ReduceSumF` into `b`, then `End`.
+            StoreSumEnd,
             StoreF16,
             StoreBF16,
             Store16,
@@ -188,6 +223,8 @@ macro_rules! define {
             $($c,)*
             $($n_load, $n_widen,)*
             $($($half,)*)*
+            $($l_vec, $l_word,)*
+            $($s_vec, $s_word,)*
             $($($fused,)*)*
             $($($after, $before,)*)*
         }
@@ -258,32 +295,38 @@ macro_rules! define {
                 }
             }
 
-            /// The instruction that does `self`, then `next`, where there is one. Only whole chunks have these.
-            pub fn fuse(self, next: Code) -> Option<Self> {
-                if self == Code::StoreMem && next == Code::End {
-                    return Some(Code::StoreMemEnd);
-                }
-                $(
-                    if Some(self) == Code::own_binary(BinaryFn::$f, Access::$fa) {
-                        $(
-                            if Some(next) == Code::own_binary(BinaryFn::$g, Access::$ga) {
-                                return Some(Code::$fused);
-                            }
-                        )*
-                    }
-                )*
-                $(
-                    let f = Code::own_binary(BinaryFn::$u, Access::Word);
+            /// The instruction that does what these do one after the other, where there is one. Only whole chunks have these.
+            pub fn join(codes: &[Code]) -> Option<Self> {
+                let is = |code: Code, f: BinaryFn, access: Access| Some(code) == Code::own_binary(f, access);
+                match *codes {
+                    [Code::StoreMem, Code::End] => Some(Code::StoreMemEnd),
+                    [Code::ReduceSumF, Code::End] => Some(Code::SumEnd),
+                    [Code::ReduceMaxF, Code::End] => Some(Code::MaxEnd),
+                    [Code::LoadVec, Code::ReduceSumF, Code::End] => Some(Code::LoadSumEnd),
+                    [Code::LoadVec, Code::ReduceMaxF, Code::End] => Some(Code::LoadMaxEnd),
+                    [Code::SquareF, Code::ReduceSumF, Code::End] => Some(Code::SquareSumEnd),
+                    [Code::StoreTemp, Code::ReduceSumF, Code::End] => Some(Code::StoreSumEnd),
                     $(
-                        if Some(self) == f && next == Code::$u_bound {
-                            return Some(Code::$after);
-                        }
-                        if self == Code::$u_bound && Some(next) == f {
-                            return Some(Code::$before);
-                        }
+                        [Code::LoadVec, code] if is(code, BinaryFn::$l, Access::Vec) => Some(Code::$l_vec),
+                        [Code::LoadVec, code] if is(code, BinaryFn::$l, Access::Word) => Some(Code::$l_word),
                     )*
-                )*
-                None
+                    $(
+                        [code, Code::StoreMem, Code::End] if is(code, BinaryFn::$s, Access::Vec) => Some(Code::$s_vec),
+                        [code, Code::StoreMem, Code::End] if is(code, BinaryFn::$s, Access::Word) => Some(Code::$s_word),
+                    )*
+                    $($(
+                        [first, second]
+                            if is(first, BinaryFn::$f, Access::$fa) && is(second, BinaryFn::$g, Access::$ga) =>
+                        {
+                            Some(Code::$fused)
+                        }
+                    )*)*
+                    $($(
+                        [f, Code::$u_bound] if is(f, BinaryFn::$u, Access::Word) => Some(Code::$after),
+                        [Code::$u_bound, f] if is(f, BinaryFn::$u, Access::Word) => Some(Code::$before),
+                    )*)*
+                    _ => None,
+                }
             }
         }
     };

@@ -1,80 +1,11 @@
-//! What happens once for each row: reductions begin and end, and instructions on row scalars.
+//! What is done once for a row: instructions on its scalars.
 
-use super::ReduceFn;
 use super::calls::Calls;
-use super::compile::{Reduction, RowOp};
-use super::frame::{Accumulator, Entry};
+use super::compile::RowOp;
+use super::frame::Entry;
 use super::lane;
 use crate::dtype::DType;
 use crate::kernels::convert;
-use crate::kernels::simd::Simd;
-
-/// Puts a reduction at its start.
-///
-/// # Safety
-/// The processor has the instruction set `S`; the frame is valid.
-#[inline(always)]
-pub(super) unsafe fn begin<S: Simd>(reduction: &Reduction, frame: *mut u8) {
-    // SAFETY: the caller vouches for instruction set and frame; the offset was made for this frame.
-    unsafe {
-        let state = &mut *frame.add(reduction.accumulator as usize).cast::<Accumulator>();
-        let start = S::splat(reduction.f.identity());
-        for place in state.lanes.chunks_exact_mut(S::LANES) {
-            S::store(place.as_mut_ptr().cast(), start);
-        }
-        state.nan = false;
-    }
-}
-
-/// Puts the result of a reduction into its slot.
-///
-/// # Safety
-/// As for [`begin`].
-#[inline(always)]
-pub(super) unsafe fn end<S: Simd>(reduction: &Reduction, frame: *mut u8) {
-    // SAFETY: the caller vouches for instruction set and frame; offsets were made for this frame.
-    unsafe {
-        let state = &*frame.add(reduction.accumulator as usize).cast::<Accumulator>();
-        let result = if state.nan { f32::NAN.to_bits() } else { fold::<S>(reduction.f, &state.lanes) };
-        *frame.add(reduction.slot as usize).cast::<u32>() = result;
-    }
-}
-
-/// Folds 16 lanes in halves.
-///
-/// # Safety
-/// The processor has the instruction set `S`.
-#[inline(always)]
-unsafe fn fold<S: Simd>(f: ReduceFn, lanes: &[u32; 16]) -> u32 {
-    // SAFETY: the caller vouches for the instruction set; vectors are loaded from within the lanes.
-    unsafe {
-        macro_rules! by {
-            ($f:expr) => {{
-                let low = S::load(lanes.as_ptr().cast());
-                let v = if S::LANES == 16 {
-                    $f(low, S::down::<8>(low))
-                } else {
-                    $f(low, S::load(lanes[8..].as_ptr().cast()))
-                };
-                let v = $f(v, S::down::<4>(v));
-                let v = $f(v, S::down::<2>(v));
-                S::first($f(v, S::down::<1>(v)))
-            }};
-        }
-        match f {
-            ReduceFn::SumF => by!(S::add_f),
-            ReduceFn::MaxF => by!(S::max_num),
-            ReduceFn::MinF => by!(S::min_num),
-            ReduceFn::SumI => by!(S::add_i),
-            ReduceFn::MaxI => by!(S::max_i),
-            ReduceFn::MinI => by!(S::min_i),
-            ReduceFn::ProdF => by!(S::mul_f),
-            ReduceFn::ProdI => by!(S::mul_i),
-            ReduceFn::MaxU => by!(S::max_u),
-            ReduceFn::MinU => by!(S::min_u),
-        }
-    }
-}
 
 /// Runs an instruction on row scalars. There is no loop around it here: the compiler would load the constants of all
 /// functions before the loop, which took longer than most functions.
