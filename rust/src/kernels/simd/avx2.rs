@@ -114,6 +114,7 @@ impl Simd for Avx2 {
     const LANES: usize = 8;
     const REGISTERS: usize = 16;
 
+    #[allow(clippy::pointers_in_nomem_asm_block)] // Nothing is read: there is no instruction.
     #[inline]
     #[target_feature(enable = "avx2")]
     unsafe fn after<T>(v: V, p: *const T) -> *const T {
