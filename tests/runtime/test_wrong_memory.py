@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -205,12 +207,56 @@ def test_the_host_side_of_a_copy_is_no_number_and_no_device_address(two: tuple[C
             worker.copy_to(tensor, number)
         with pytest.raises(ValueError, match=f"dst_host_ptr must be a host address, got {number}$"):
             worker.copy_from(number, tensor)
-    swapped = r"must be a host address, got {:#x}, which is a device address: the destination of a copy comes first"
+    with pytest.raises(ValueError, match=r"src_host_ptr .* is a device address; nothing copies from device to device"):
+        worker.copy_to(tensor, allocate(other).data_ptr)
+    swapped = (
+        r"{}' .* not an allocation base .*\. The host side is a device address: the destination of a copy comes first$"
+    )
     for device in (tensor, allocate(other)):
-        with pytest.raises(ValueError, match="src_host_ptr " + swapped.format(device.data_ptr)):
+        with pytest.raises(ValueError, match=swapped.format("dst_dev_ptr")):
             worker.copy_to(host.data_ptr(), device.data_ptr, 4)
-        with pytest.raises(ValueError, match="dst_host_ptr " + swapped.format(device.data_ptr)):
+        with pytest.raises(ValueError, match=swapped.format("src_dev_ptr")):
             worker.copy_from(device.data_ptr, host.data_ptr(), 4)
+
+
+@COPIES
+@pytest.mark.parametrize("nbytes", [0, -1, True, 1.5, "4", 2**40, 2**70, None])
+@pytest.mark.parametrize("host", [torch.zeros(3), 5])
+def test_of_several_mistakes_the_address_is_told_first(
+    copy: Copy, what: str, two: tuple[ChipWorker, ChipWorker], nbytes: object, host: object
+) -> None:
+    """As in PyPTO, which looks for the allocation and then at the size."""
+    worker, other = two
+    freed = allocate(worker)
+    worker.free_tensor(freed)
+    codes = {
+        7: "unknown_address", 0: "bad_address", freed.data_ptr: "freed_address", freed: "freed_buffer",
+        allocate(other).data_ptr: "foreign_address", DeviceTensor(7, (3,), torch.float32): "unknown_address",
+    }  # fmt: skip
+    for device, code in codes.items():
+        call: Any = (
+            partial(worker.copy_to, device, host) if copy is copy_to else partial(worker.copy_from, host, device)
+        )
+        with pytest.raises(ValueError, match=r"dst_dev_ptr|src_dev_ptr") as raised:
+            call(nbytes)
+        assert raised.value.code == code
+
+
+def test_a_freed_tensor_is_told_before_what_is_copied_into_it(two: tuple[ChipWorker, ChipWorker]) -> None:
+    worker, _ = two
+    tensor = allocate(worker)
+    worker.free_tensor(tensor)
+    with pytest.raises(ValueError, match=r"^copy_\(\): FP32 \(16, 16\) .* is not a live allocation"):
+        tensor.copy_(torch.zeros(3))
+
+
+def test_the_size_is_looked_at_where_the_address_is_right(two: tuple[ChipWorker, ChipWorker]) -> None:
+    worker, _ = two
+    address, host = allocate(worker).data_ptr, torch.zeros(16, 16)
+    for nbytes, code in ((0, "bad_size"), (1025, "out_of_range"), (2**70, "copy_too_long")):
+        with pytest.raises(ValueError, match="bytes") as raised:
+            worker.copy_to(address + 0, host.data_ptr(), nbytes)
+        assert raised.value.code == code
 
 
 def test_a_message_does_not_print_whole_objects(two: tuple[ChipWorker, ChipWorker]) -> None:

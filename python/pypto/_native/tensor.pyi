@@ -49,7 +49,8 @@ class DeviceTensor:
     frees it at the end. Parts (`t[2:5]`) and other shapes (`t.view(...)`) are device tensors too: they share the
     memory, cost a launch nothing, and die with the tensor that they view. It is a frozen dataclass:
     `dataclasses.replace(t, shape=...)` views the same memory with another shape. Pointer, shape and dtype decide
-    equality; whether it may be used is a question to the buffer behind it. Copies view the same memory.
+    equality; whether it may be used is a question to the buffer behind it. Copies view the same memory. As any object
+    of the kind it is true, whatever its elements are: `if t:` asks whether there is a tensor.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
@@ -156,6 +157,13 @@ class DeviceTensor:
             TypeError: The index is something else, or the tensor was made from a bare pointer.
             IndexError: There is no such row, or there are more indices than axes.
             ValueError: The part has gaps, is empty, or has no dimension.
+        """
+
+    def __contains__(self, value: object, /) -> NoReturn:
+        """Refused: it would download all elements. `value in t.to_host()` does that and says so.
+
+        Raises:
+            TypeError: Always.
         """
 
     def __len__(self) -> int:

@@ -18,7 +18,7 @@ pub enum ArenaError {
     /// No hole is large enough. Nothing was changed. Free something or open the worker with a larger capacity; where
     /// `free` is larger than `requested`, the memory is fragmented.
     #[error(
-        "out of device memory on {owner}: requested {:#}, live {:#}, kept by launches {:#}, free {:#}, largest free block \
+        "malloc failed: out of device memory on {owner}: requested {:#}, live {:#}, kept by launches {:#}, free {:#}, largest free block \
          {:#}, capacity {:#}. Free tensors that are no longer needed with free_tensor(), or open the worker with more memory: \
          RunConfig(device_memory=...)",
         Bytes(*requested), Bytes(*live), Bytes(*kept), Bytes(*free), Bytes(*largest_free), Bytes(*capacity)

@@ -205,8 +205,11 @@ impl DeviceTensor {
     fn copy_<'py>(slf: Bound<'py, Self>, host: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
         let tensor = slf.get();
         let shared = tensor.allocated("copy_()")?.shared("copy_()")?;
-        let host = HostEnd::array(host, "host")?;
-        host.require_extent("copy_", &tensor.shape, tensor.dtype)?;
+        let host = shared.measured(slf.py(), ("copy_", ""), (slf.as_any(), host), || {
+            let host = HostEnd::array(host, "host")?;
+            host.require_extent("copy_", &tensor.shape, tensor.dtype)?;
+            Ok(host)
+        })?;
         shared.upload(slf.py(), &tensor.copy_all("copy_"), &host)?;
         Ok(slf)
     }
@@ -286,6 +289,13 @@ impl DeviceTensor {
 
     fn __len__(&self) -> usize {
         self.shape[0] as usize
+    }
+
+    /// Without it Python would compare `value` with each row, and no row equals anything but a row.
+    fn __contains__(&self, _value: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Err(Edge::NotSearched.error(
+            "`in` got a DeviceTensor, whose elements are on the device: `value in t.to_host()` searches a copy on the host",
+        ))
     }
 
     fn __getitem__(&self, index: &Bound<'_, PyAny>) -> PyResult<Self> {
