@@ -95,7 +95,10 @@ class DeviceTensor:
 
     @property
     def is_live(self) -> bool:
-        """Whether its memory is allocated: it was not freed, and its worker is open. A bare pointer never is."""
+        """Whether its memory is allocated: it was not freed, and its worker is open.
+
+        A bare pointer never is, nor is memory of a device of somebody else's, of which nothing is known.
+        """
 
     def to_host(self) -> torch.Tensor:
         """A copy on the host.

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 class ChipMemory(TensorMakers, Worker):
     """The memory of the device that is open, if one is."""
 
+    _records_spans = True
+    """Whether launches are in the trace."""
+
     def __init__(self) -> None:
         super().__init__()
         self._impl: _pypto.Worker | None = None

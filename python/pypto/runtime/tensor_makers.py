@@ -75,6 +75,7 @@ class TensorMakers:
         """
         import torch
 
+        self._ready("full", 0)
         tensor = self.alloc_tensor(shape, dtype)
         try:
             elements = tensor.nbytes // dtype.itemsize

@@ -98,9 +98,17 @@ impl DeviceTensor {
     /// The allocation of a tensor that has one.
     fn allocated(&self, caller: &str) -> PyResult<&Resident> {
         self.resident.as_ref().ok_or_else(|| {
-            Edge::RawTensorType.error(format!(
-                "{caller} needs a tensor that alloc_tensor() made; this one was made from a bare pointer"
-            ))
+            let is_foreign = Python::attach(|py| self.object.get(py).is_some());
+            Edge::RawTensorType.error(match is_foreign {
+                false => format!(
+                    "{caller} needs a tensor that alloc_tensor() made; this one was made from a bare pointer"
+                ),
+                true => format!(
+                    "{caller} needs memory of a device of this package, and that of {} is somebody else's. Copy it with its \
+                     worker: copy_from(host.data_ptr(), t.data_ptr, t.nbytes)",
+                    self.__repr__()
+                ),
+            })
         })
     }
 
