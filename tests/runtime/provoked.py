@@ -28,6 +28,7 @@ from pypto.runtime import (
     RunConfig,
     StackedDeviceTensor,
     TensorSpec,
+    TraceInvocation,
     Worker,
     benchmark,
     profile,
@@ -282,6 +283,10 @@ def corrupt(path: Path) -> Path:
     return path.parent
 
 
+def two_ranks() -> BenchmarkStats:
+    return BenchmarkStats(rounds_dispatches=[{rank: [TraceInvocation(rank, 0, "0")] for rank in (0, 1)}])
+
+
 def recording_stopped(scene: Scene) -> None:
     recording = _pypto.Recording()
     recording.stop()
@@ -401,6 +406,7 @@ CASES: dict[str, Callable[[Scene], object]] = {
     "not_a_benchmark": lambda s: BenchmarkStats().compare(3),  # type: ignore[arg-type]
     "bad_benchmark_record": lambda s: BenchmarkStats.from_json("{}"),
     "unknown_metric": lambda s: BenchmarkStats().per_round("speed"),
+    "several_dispatches": lambda s: two_ranks().mean_invocation(),
     "no_such_launch": lambda s: benchmark(s.compiled, [ones()] * 2, rounds=1, worker=s.worker).format_tree(7),
     "recording_stopped": recording_stopped,
     "golden_differs": lambda s: validate_golden({"c": ones()}, {"c": torch.zeros(SHAPE)}),

@@ -107,12 +107,12 @@ def benchmark(
     plan = _Plan(rounds, warmup, until == "stable")
     if worker is not None:
         return _measure(worker, compiled, args, plan, config)
-    config = config or RunConfig(platform=platform or compiled.platform, device_id=device_id or 0)
+    place = config or RunConfig(platform=platform or compiled.platform, device_id=device_id or 0)
     runtime = programs.runtime_name(compiled)
-    active = ChipWorker.current(level=2, platform=config.platform, device_id=config.device_id, runtime=runtime)
+    active = ChipWorker.current(level=2, platform=place.platform, device_id=place.device_id, runtime=runtime)
     if active is not None:
         return _measure(active, compiled, args, plan, config)
-    with ChipWorker(config, runtime=runtime, enable_sdma=programs.needs_sdma(compiled)) as own:
+    with ChipWorker(place, runtime=runtime, enable_sdma=programs.needs_sdma(compiled)) as own:
         return _measure(own, compiled, args, plan, config)
 
 
