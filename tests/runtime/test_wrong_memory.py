@@ -129,13 +129,13 @@ def test_an_address_names_the_tensor_behind_it(copy: Copy, what: str, two: tuple
     theirs, freed = allocate(owner), allocate(asked)
     asked.free_tensor(freed)
     matches(
-        rf"{what}: {theirs.data_ptr:#x} is not an allocation base of {number(asked)}: it belongs to {TENSOR}, of "
-        rf"{number(owner)}\. Only the worker that allocated memory can use it",
+        rf"{what}: {theirs.data_ptr:#x} is not an allocation base of {number(asked)}, nor an interior pointer of "
+        rf"one: it belongs to {TENSOR}, of {number(owner)}\. Only the worker that allocated memory can use it",
         refusal(copy, asked, theirs.data_ptr),
     )
     matches(
-        rf"{what}: {freed.data_ptr:#x} is no longer an allocation base of {number(asked)}: it belongs to {TENSOR}, "
-        rf"which was freed",
+        rf"{what}: {freed.data_ptr:#x} is no longer an allocation base of {number(asked)}, nor an interior "
+        rf"pointer: it belongs to {TENSOR}, which was freed",
         refusal(copy, asked, freed.data_ptr),
     )
 
@@ -150,8 +150,8 @@ def test_an_address_that_was_freed_long_ago_is_no_address_that_never_was(
     for _ in range(2000):
         asked.free_tensor(asked.alloc_tensor((1,), torch.float32))
     matches(
-        rf"{what}: {old.data_ptr:#x} is no longer an allocation base of {number(asked)}: what it belongs to was freed "
-        rf"long ago\. Addresses are never handed out a second time",
+        rf"{what}: {old.data_ptr:#x} is no longer an allocation base of {number(asked)}, nor an interior "
+        rf"pointer: what it belongs to was freed long ago\. Addresses are never handed out a second time",
         refusal(copy, asked, old.data_ptr),
     )
     newest = allocate(asked)
@@ -160,6 +160,18 @@ def test_an_address_that_was_freed_long_ago_is_no_address_that_never_was(
         rf"{what}: {beyond:#x} is not an allocation base of {number(asked)}, nor .*: it was never handed out",
         refusal(copy, asked, beyond),
     )
+
+
+def test_each_refusal_to_free_has_the_words_that_programs_look_for(two: tuple[ChipWorker, ChipWorker]) -> None:
+    worker, other = two
+    freed, old = worker.malloc(64), worker.malloc(64)
+    for ptr in (freed, old):
+        worker.free(ptr)
+    theirs, mine = other.malloc(64), worker.malloc(64)
+    for wrong in (freed, theirs, mine + 4, 7):
+        with pytest.raises(ValueError, match=r"allocation base.*") as raised:
+            worker.free(wrong)
+        assert "interior pointer" in str(raised.value)
 
 
 def test_a_pointer_that_cannot_be_freed_is_explained(two: tuple[ChipWorker, ChipWorker]) -> None:
