@@ -298,6 +298,17 @@ def test_it_can_be_referred_to_weakly() -> None:
     assert reference() is None
 
 
+def test_the_functions_of_dataclasses_take_it(device: _pypto.Worker) -> None:
+    tensor = device.alloc_tensor((2, 4), torch.float32)
+    assert dataclasses.is_dataclass(tensor)
+    assert DeviceTensor.__dataclass_params__.frozen
+    fields = {"data_ptr": tensor.data_ptr, "shape": (2, 4), "dtype": torch.float32, "buffer": tensor.buffer}
+    assert dataclasses.asdict(tensor) == fields
+    assert dataclasses.astuple(tensor) == tuple(fields.values())
+    assert dataclasses.asdict(tensor)["buffer"] is tensor.buffer
+    assert copy.deepcopy([tensor.buffer]) == [copy.copy(tensor.buffer)] == [tensor.buffer]
+
+
 def test_nothing_is_looked_for_in_a_device_tensor(device: _pypto.Worker) -> None:
     """Python would compare with each row, find no equal one, and answer no."""
     tensor = device.alloc_tensor((2, 4), torch.float32, torch.ones(2, 4))

@@ -38,6 +38,8 @@ class Buffer:
     def description(self) -> str:
         """What messages call it: dtype, shape, address, size, and where it was allocated."""
 
+    def __copy__(self) -> Buffer: ...
+    def __deepcopy__(self, _memo: Any, /) -> Buffer: ...
     def tensor(self, shape: Sequence[int], dtype: torch.dtype) -> DeviceTensor:
         """A typed view from its first byte. It raises what `DeviceTensor` does, and `ValueError` where it is larger."""
 
@@ -54,6 +56,7 @@ class DeviceTensor:
     """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    __dataclass_params__: ClassVar[Any]
     __match_args__: ClassVar[tuple[str, str, str]]
 
     def __new__(

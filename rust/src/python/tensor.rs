@@ -389,23 +389,35 @@ impl DeviceTensor {
     /// Makes `dataclasses.replace` and its relatives work: they read the fields of a dataclass from here.
     #[classattr]
     fn __dataclass_fields__(py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let dataclasses = py.import("dataclasses")?;
-        let hidden = PyDict::new(py);
-        for (key, value) in [("kw_only", true), ("repr", false), ("hash", false), ("compare", false)] {
-            hidden.set_item(key, value)?;
-        }
-        hidden.set_item("default", py.None())?;
-        let buffer = dataclasses.call_method("field", (), Some(&hidden))?;
-        let fields =
-            (("data_ptr", "int"), ("shape", "tuple[int, ...]"), ("dtype", "torch.dtype"), ("buffer", "object", buffer));
-        let model = dataclasses.call_method1("make_dataclass", ("DeviceTensor", fields))?;
-        Ok(model.getattr("__dataclass_fields__")?.unbind())
+        Ok(model(py)?.getattr("__dataclass_fields__")?.unbind())
+    }
+
+    /// Says that it is frozen.
+    #[classattr]
+    fn __dataclass_params__(py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Ok(model(py)?.getattr("__dataclass_params__")?.unbind())
     }
 
     #[classattr]
     fn __match_args__() -> (&'static str, &'static str, &'static str) {
         ("data_ptr", "shape", "dtype")
     }
+}
+
+/// A dataclass of Python with the same fields.
+fn model(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    let dataclasses = py.import("dataclasses")?;
+    let hidden = PyDict::new(py);
+    for (key, value) in [("kw_only", true), ("repr", false), ("hash", false), ("compare", false)] {
+        hidden.set_item(key, value)?;
+    }
+    hidden.set_item("default", py.None())?;
+    let buffer = dataclasses.call_method("field", (), Some(&hidden))?;
+    let fields =
+        (("data_ptr", "int"), ("shape", "tuple[int, ...]"), ("dtype", "torch.dtype"), ("buffer", "object", buffer));
+    let options = PyDict::new(py);
+    options.set_item("frozen", true)?;
+    dataclasses.call_method("make_dataclass", ("DeviceTensor", fields), Some(&options))
 }
 
 #[cold]
