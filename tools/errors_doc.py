@@ -24,7 +24,7 @@ _CLASSES = {
     "Type": "TypeError",
     "Value": "ValueError",
     "Runtime": "RuntimeError",
-    "Memory": "MemoryError",
+    "Memory": "OutOfMemoryError",
     "Overflow": "OverflowError",
     "Index": "IndexError",
     "Buffer": "BufferError",
@@ -33,9 +33,11 @@ _CLASSES = {
 
 _HEAD = """# Errors
 
-Errors are builtin exceptions; each has its stable code in the attribute `code`, for programs that react to one kind:
+Errors are builtin exceptions, but for `pypto.OutOfMemoryError`, which is a `MemoryError` and, as programs for PyPTO
+expect, a `RuntimeError`. Each has its stable code in the attribute `code`, for programs that react to one kind:
 
 <!-- python
+import pypto
 import torch
 from pypto.runtime import ChipWorker, RunConfig
 w = ChipWorker(RunConfig(device_memory=1 << 20))
@@ -45,7 +47,7 @@ evict_something = lambda: evicted.append(1)
 ```python
 try:
     weight = w.alloc_tensor((1024, 4096), torch.float16)
-except MemoryError as error:
+except pypto.OutOfMemoryError as error:
     if error.code != "out_of_memory":
         raise
     evict_something()

@@ -17,7 +17,7 @@ except ImportError as error:
         "`maturin develop --release` in the source tree, or `pip install .`"
     ) from error
 
-from pypto.errors import Error, InternalError, VerificationError
+from pypto.errors import Error, InternalError, OutOfMemoryError, VerificationError
 
 if TYPE_CHECKING:
     from pypto import backend, debug, ir, language, runtime
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Error",
     "InternalError",
+    "OutOfMemoryError",
     "VerificationError",
     "__version__",
     "backend",

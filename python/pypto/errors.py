@@ -17,3 +17,10 @@ class VerificationError(Error):
 
 class InternalError(RuntimeError):
     """A bug of this project, not of the program. Please report it with the text."""
+
+
+class OutOfMemoryError(MemoryError, RuntimeError):
+    """Device memory cannot be had: no such block is left, or no room in a budget. The text says how much there is.
+
+    A `RuntimeError` because programs written for PyPTO expect one; a `MemoryError` because that is what it is.
+    """

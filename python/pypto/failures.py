@@ -106,9 +106,16 @@ BAD_SWITCH = Failure(
 ADVISOR_OFF = Failure(
     "advisor_off", RuntimeError, 'The worker counts no host arguments. Open it with `RunConfig(residency="advise")`.'
 )
-NO_SPANS = Failure("no_spans", RuntimeError, "This build records no spans, which `benchmark` is made of.")
+NO_SPANS = Failure(
+    "no_spans",
+    RuntimeError,
+    "This build, or the device of somebody else's, records no spans, which `benchmark` is made of.",
+)
 LOST_SPANS = Failure("lost_spans", RuntimeError, "Buffers of the trace were full, so launches are missing.")
 UNKNOWN_METRIC = Failure("unknown_metric", ValueError, "No such metric. The text lists those that exist.")
+SEVERAL_DISPATCHES = Failure(
+    "several_dispatches", ValueError, "Several launches of a round match. Choose one by `pid` and `slot`."
+)
 NO_SUCH_LAUNCH = Failure("no_such_launch", IndexError, "Fewer launches were measured.")
 GOLDEN_DIFFERS = Failure(
     "golden_differs", AssertionError, "Outputs differ from what they should be. The text says where."

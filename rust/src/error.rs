@@ -35,7 +35,7 @@ pub enum ErrorKind {
     Value,
     /// The state does not allow the call (`RuntimeError`).
     Runtime,
-    /// Device memory is exhausted (`MemoryError`).
+    /// Device memory is exhausted (`OutOfMemoryError`, a `MemoryError` and a `RuntimeError`).
     Memory,
     /// A number does not fit its type (`OverflowError`).
     Overflow,

@@ -39,6 +39,12 @@ def test_the_page_on_testing_lists_fixtures_and_options(tmp_path: Path) -> None:
     )
 
 
+def test_the_table_of_command_line_tools_lists_the_modules_that_say_what_to_use_instead() -> None:
+    part = (DOCS / "run_config.md").read_text().split("## PyPTO's command-line tools")[1].split("\n## ")[0]
+    shown = set(re.findall(r"^\| `pypto\.tools\.(\w+)`", part, re.M))
+    assert shown == {path.stem for path in (ROOT / "python" / "pypto" / "tools").glob("[a-z]*.py")}
+
+
 def test_the_tables_of_launch_styles_show_the_figures_that_were_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "benches" / "python"))
     styles = importlib.import_module("styles")

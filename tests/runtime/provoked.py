@@ -28,6 +28,7 @@ from pypto.runtime import (
     RunConfig,
     StackedDeviceTensor,
     TensorSpec,
+    TraceInvocation,
     Worker,
     benchmark,
     profile,
@@ -282,6 +283,10 @@ def corrupt(path: Path) -> Path:
     return path.parent
 
 
+def two_ranks() -> BenchmarkStats:
+    return BenchmarkStats(rounds_dispatches=[{rank: [TraceInvocation(rank, 0, "0")] for rank in (0, 1)}])
+
+
 def recording_stopped(scene: Scene) -> None:
     recording = _pypto.Recording()
     recording.stop()
@@ -352,6 +357,7 @@ CASES: dict[str, Callable[[Scene], object]] = {
     "too_many_axes": lambda s: s.launch(torch.ones((1,) * 9)),
     "storage_moved": lambda s: share_in_queue(s),
     "numpy_function": lambda s: np.add(np.ones(SHAPE, np.float32), s.tensor()),
+    "not_searched": lambda s: 1 in s.tensor(),
     "tensor_pickled": lambda s: pickle.dumps(s.tensor()),
     "bad_extent": lambda s: s.device.alloc_tensor((0,), torch.float32),
     "bad_shape": lambda s: s.device.alloc_tensor((2.0,), torch.float32),
@@ -400,6 +406,7 @@ CASES: dict[str, Callable[[Scene], object]] = {
     "not_a_benchmark": lambda s: BenchmarkStats().compare(3),  # type: ignore[arg-type]
     "bad_benchmark_record": lambda s: BenchmarkStats.from_json("{}"),
     "unknown_metric": lambda s: BenchmarkStats().per_round("speed"),
+    "several_dispatches": lambda s: two_ranks().mean_invocation(),
     "no_such_launch": lambda s: benchmark(s.compiled, [ones()] * 2, rounds=1, worker=s.worker).format_tree(7),
     "recording_stopped": recording_stopped,
     "golden_differs": lambda s: validate_golden({"c": ones()}, {"c": torch.zeros(SHAPE)}),
@@ -430,6 +437,7 @@ ELSEWHERE = {
     "called_within": "test_signals.py: needs a signal handler",
     "worker_forked": "test_processes.py: needs a fork",
     "launch_stopped": "test_processes.py: needs the end of an interpreter",
+    "no_thread": "test_program.py: needs a system that starts no thread",
     "missing_extra": "test_profile.py: needs an installation without matplotlib",
     "no_spans": "a build with the feature trace-off",
     "lost_spans": "test_bench.py",

@@ -296,3 +296,34 @@ def test_it_can_be_referred_to_weakly() -> None:
     assert reference() is tensor
     del tensor
     assert reference() is None
+
+
+def test_the_functions_of_dataclasses_take_it(device: _pypto.Worker) -> None:
+    tensor = device.alloc_tensor((2, 4), torch.float32)
+    assert dataclasses.is_dataclass(tensor)
+    assert DeviceTensor.__dataclass_params__.frozen
+    fields = {"data_ptr": tensor.data_ptr, "shape": (2, 4), "dtype": torch.float32, "buffer": tensor.buffer}
+    assert dataclasses.asdict(tensor) == fields
+    assert dataclasses.astuple(tensor) == tuple(fields.values())
+    assert dataclasses.asdict(tensor)["buffer"] is tensor.buffer
+    assert copy.deepcopy([tensor.buffer]) == [copy.copy(tensor.buffer)] == [tensor.buffer]
+
+
+def test_nothing_is_looked_for_in_a_device_tensor(device: _pypto.Worker) -> None:
+    """Python would compare with each row, find no equal one, and answer no."""
+    tensor = device.alloc_tensor((2, 4), torch.float32, torch.ones(2, 4))
+    for value in (1, 1.0, tensor, tensor[0], None, "x"):
+        with pytest.raises(TypeError, match=r"`in` got a DeviceTensor, .* `value in t\.to_host\(\)` searches a copy"):
+            _ = value in tensor
+    assert tensor in [tensor]
+    assert tensor in {tensor}
+
+
+def test_a_device_tensor_is_true_whatever_its_elements_are(device: _pypto.Worker) -> None:
+    """As any value object: `if self.cache:` and `cache or allocate()` ask whether there is one."""
+    zero = device.alloc_tensor((1,), torch.float32, torch.zeros(1))
+    assert bool(zero) is True
+    assert (zero or None) is zero
+    device.free_tensor(zero)
+    assert bool(zero) is True
+    assert bool(DeviceTensor(BASE, (4,), torch.float32)) is True

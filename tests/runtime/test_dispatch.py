@@ -8,7 +8,7 @@ import sample_kernels
 import torch
 
 from pypto import ir
-from pypto.runtime import ChipWorker, RunConfig, dispatch
+from pypto.runtime import ChipWorker, RunConfig, benchmark, dispatch
 
 
 def tensors() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -134,6 +134,9 @@ def test_a_program_that_needs_sdma_runs_on_workers_that_have_it(K_add: ir.Compil
         worker.run(needy, a, b, c)
         needy(a, b, c)
         assert worker.counters()["launches"] == 2
+        benchmark(needy, [a, b, c], rounds=1, warmup=0)
+        assert worker.counters()["launches"] == 3
+    benchmark(needy, [a, b, c], rounds=1, warmup=0)
     K_add(a, b, c)
     needy(a, b, c)
     assert len(implicit()) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import dataclasses
 import gc
@@ -14,7 +15,7 @@ import pytest
 import sample_kernels
 import torch
 
-from pypto.runtime import ChipWorker, DeviceTensor, RegistrationHandle, RunConfig
+from pypto.runtime import ChipWorker, DeviceTensor, RegistrationHandle, RunConfig, benchmark
 from pypto.runtime.task_interface import CallConfig, TaskArgs
 
 SEAM = "pypto.runtime.worker._SimplerWorker"
@@ -315,11 +316,64 @@ def test_only_device_0_of_an_open_worker_is_asked() -> None:
         worker.alloc_tensor((1,), torch.float32, worker_id=2)
 
 
-def test_reports_of_memory_need_the_package_s_own_device() -> None:
+OURS = {
+    name: getattr(ChipWorker, name)
+    for name in ("memory_report", "memory_stats", "counters", "advice", "memory_snapshot")
+} | {
+    "memory_budget": lambda worker: worker.memory_budget(1, tag="x"),
+    "zeros": lambda worker: worker.zeros((1,), torch.float32),
+    "full": lambda worker: worker.full((1,), 1.0, torch.float32),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_what_needs_the_package_s_own_memory_says_so_and_what_there_is(name: str) -> None:
     with ChipWorker() as worker:
-        for call in (worker.memory_report, worker.counters, lambda: worker.zeros((1,), torch.float32)):
-            with pytest.raises(NotImplementedError, match="needs a device of this package"):
+        with pytest.raises(
+            NotImplementedError, match=rf"^ChipWorker\.{name}\(\) needs a device of this package, .*malloc"
+        ):
+            OURS[name](worker)
+        assert not Device.made[0].live
+
+
+def test_tensors_are_copied_by_address() -> None:
+    with ChipWorker() as worker:
+        tensor, host = worker.from_host(ones(3)), torch.zeros(16, 16)
+        for call in (lambda: worker.copy_to(tensor, host), lambda: worker.copy_from(host, tensor)):
+            with pytest.raises(
+                NotImplementedError, match=r"pass addresses and a size, t\.data_ptr, host\.data_ptr\(\)"
+            ):
                 call()
+        calls = (
+            tensor.to_host, tensor.numpy, lambda: tensor.copy_(host), lambda: tensor.view(-1), lambda: tensor[1:],
+            tensor.__enter__,
+        )  # fmt: skip
+        for call in calls:
+            with pytest.raises(TypeError, match=r"is somebody else's\. Copy it with its worker: copy_from\("):
+                call()
+        worker.copy_from(host.data_ptr(), tensor.data_ptr, tensor.nbytes)
+        assert torch.equal(host, ones(3))
+
+
+def test_prepared_and_queued_launches_say_what_to_call_instead() -> None:
+    with ChipWorker() as worker:
+        handle = worker.register(sample_kernels.compile_add(16, 16))
+        for call in (handle.bind, handle.submit):
+            with pytest.raises(
+                NotImplementedError, match=r"call the handle, handle\(\*args\), which launches and waits"
+            ):
+                call(ones(), ones(), ones())
+
+
+@pytest.mark.parametrize("mine", [True, False])
+def test_a_benchmark_without_a_single_span_says_why(mine: bool) -> None:
+    compiled = sample_kernels.compile_add(16, 16)
+    with ChipWorker() if mine else contextlib.nullcontext() as worker:
+        with pytest.raises(
+            RuntimeError, match=r"^no \[STRACE\] markers captured across 2 launches.*somebody else's"
+        ) as e:
+            benchmark(compiled, [ones(), ones(), ones()], rounds=1, warmup=1, worker=worker)
+        assert e.value.code == "no_spans"  # type: ignore[attr-defined]
 
 
 # Programs

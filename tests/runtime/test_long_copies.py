@@ -64,6 +64,25 @@ def test_an_upload_ends_and_the_tensor_has_a_first_part(
     worker.free_tensor(tensor)
 
 
+@pytest.mark.parametrize("way", ["copy_to", "copy_"])
+def test_an_upload_that_ends_in_memory_of_a_tensor_before_shows_its_first_part_and_nothing_of_that(
+    worker: ChipWorker, ones: torch.Tensor, interrupted: Interrupted, way: str
+) -> None:
+    seven = torch.full_like(ones, 7)
+    for _ in range(20):  # on a busy machine the signal may come before the first byte is copied
+        worker.free_tensor(worker.from_host(seven))
+        tensor = worker.alloc_tensor((BYTES,), torch.uint8)
+        interrupted(partial(worker.copy_to, tensor, ones) if way == "copy_to" else partial(tensor.copy_, ones))
+        host = tensor.to_host()
+        worker.free_tensor(tensor)
+        first = int(host.argmin())
+        assert host[:first].all()
+        assert not host[first:].any()
+        if first:
+            return
+    pytest.fail("no copy left a first part")
+
+
 def test_a_download_ends_and_the_host_has_a_first_part(
     worker: ChipWorker, ones: torch.Tensor, interrupted: Interrupted
 ) -> None:

@@ -13,7 +13,7 @@ import torch
 from rich.console import Console
 
 import pypto.language as pl
-from pypto import _pypto
+from pypto import _pypto, ir
 from pypto.runtime import ChipWorker, Profile, RunConfig, peaks, profile
 from pypto.runtime.profiling.result import Operation, attributed
 
@@ -89,6 +89,19 @@ def test_outputs_may_be_left_out_and_arrays_passed(arguments: tuple[torch.Tensor
     x, w, _ = (one.numpy() for one in arguments)
     assert isinstance(x, np.ndarray)
     assert profile(compiled, x, w, launches=1, warmup=0).steps[1].flops == 2 * 64 * 256 * 128
+
+
+def test_a_profile_is_welcome_inside_a_worker_and_of_any_runtime(
+    arguments: tuple[torch.Tensor, ...], tmp_path: Path
+) -> None:
+    compiled = layer.compile(*arguments)
+    other = ir.compile(compiled.program, tmp_path, runtime="host_build_graph")
+    with ChipWorker() as worker:
+        for program in (compiled, other):
+            assert profile(program, *arguments, launches=1, warmup=0).steps[1].flops == 2 * 64 * 256 * 128
+        assert worker.counters()["launches"] == 0
+        compiled(*arguments)
+        assert worker.counters()["launches"] == 1
 
 
 def test_what_a_profile_cannot_do_is_said(arguments: tuple[torch.Tensor, ...]) -> None:

@@ -2,6 +2,7 @@
 
 import core_programs as core
 import pytest
+from scripts import output_of
 
 from pypto import _pypto
 
@@ -60,3 +61,40 @@ def test_deep_nesting_is_refused_before_the_stack_ends() -> None:
         core.program("deep", [], body=body)
     while body:  # dismantled by hand: the interpreter's own destructor would recurse
         body = body[0]["kind"]["If"]["then"]
+
+
+def test_a_deep_program_where_the_system_starts_no_thread_is_an_error() -> None:
+    said = output_of("""
+        import resource
+
+        body = []
+        for _ in range(25):
+            body = [core.statement(If={"cond": {"Bool": True}, "then": body, "orelse": []})]
+        known = core.program("deep", [], body=body)
+        data = known.encode()
+        device = _pypto.Worker("a2a3sim", capacity=1 << 20, cores=1)
+        # The library keeps the stacks of threads that ended, for the next ones: a thread that lasts takes it.
+        threading.stack_size(16 << 20)
+        lasting = threading.Event()
+        for _ in range(2):
+            threading.Thread(target=lasting.wait).start()
+        with open("/proc/self/statm") as file:
+            now = int(file.read().split()[0]) * resource.getpagesize()
+        # Less address space than the stack of the thread takes.
+        resource.setrlimit(resource.RLIMIT_AS, (now + (8 << 20), resource.RLIM_INFINITY))
+        for use in (
+            lambda: core.program("deep", [], body=body),
+            lambda: _pypto.Program.decode(data),
+            lambda: registered(device, known),
+        ):
+            try:
+                use()
+            except RuntimeError as error:
+                assert "Raise the limit of threads or memory" in str(error), error
+                print(error.code)
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        registered(device, _pypto.Program.decode(data))()
+        print("runs")
+        lasting.set()
+    """)
+    assert said.split() == ["no_thread"] * 3 + ["runs"]

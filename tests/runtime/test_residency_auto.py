@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -103,6 +105,76 @@ class Host:
             self.tensor.share_memory_()
             self.tensor[i, j] = value
 
+    def under_inference_mode(self, i: int, j: int, value: float) -> None:
+        with torch.inference_mode():
+            self.tensor.sub_(value)
+
+    def optimizer_foreach(self, i: int, j: int, value: float) -> None:
+        self._stepped(torch.optim.SGD, value, foreach=True)
+
+    def optimizer_fused(self, i: int, j: int, value: float) -> None:
+        self._stepped(torch.optim.Adam, value, fused=True)
+
+    def optimizer_plain(self, i: int, j: int, value: float) -> None:
+        self._stepped(torch.optim.SGD, value, foreach=False)
+
+    def _stepped(self, kind: Callable[..., torch.optim.Optimizer], value: float, **form: bool) -> None:
+        with torch.inference_mode(False):
+            shared = torch.from_numpy(self.tensor.detach().numpy())
+            parameter = torch.nn.Parameter(shared)
+            parameter.grad = torch.full(SHAPE, value)
+            kind([parameter], lr=1.0, **form).step()
+
+    def foreach(self, i: int, j: int, value: float) -> None:
+        torch._foreach_add_([self.tensor.detach()], value)
+
+    def state_loaded(self, i: int, j: int, value: float) -> None:
+        module = torch.nn.Linear(SIDE, SIDE, bias=False)
+        module.weight.data = self.tensor.detach()
+        module.load_state_dict({"weight": torch.full(SHAPE, value)})
+
+    def swapped(self, i: int, j: int, value: float) -> None:
+        with contextlib.suppress(RuntimeError):  # of torch, where something else shares the tensor
+            torch.utils.swap_tensors(self.tensor, torch.full(SHAPE, value))
+
+    def resized(self, i: int, j: int, value: float) -> None:
+        if self.tensor.untyped_storage().resizable() and not self.tensor.untyped_storage().is_shared():
+            self.tensor.resize_(2 * SIDE, SIDE).resize_(SHAPE)[i, j] = value
+
+    def another_element_type(self, i: int, j: int, value: float) -> None:
+        self.tensor.detach().view(torch.int16)[i, 2 * j] += 1
+
+    def transposed(self, i: int, j: int, value: float) -> None:
+        self.tensor.detach().t()[j, i] = value
+
+    def by_index(self, i: int, j: int, value: float) -> None:
+        self.tensor.scatter_(1, torch.tensor([[j]]), value)
+
+    def with_strides(self, i: int, j: int, value: float) -> None:
+        whole = torch.as_strided(self.tensor.detach(), (SIDE * SIDE,), (1,))
+        whole[i * SIDE + j] = value
+
+    def numpy_out(self, i: int, j: int, value: float) -> None:
+        array = self.tensor.detach().numpy()
+        np.add(array, value, out=array)
+
+    def numpy_copied_over(self, i: int, j: int, value: float) -> None:
+        np.copyto(self.tensor.detach().numpy(), np.float32(value))
+
+    def numpy_strides(self, i: int, j: int, value: float) -> None:
+        np.lib.stride_tricks.as_strided(self.tensor.detach().numpy(), (SIDE * SIDE,), (4,))[i * SIDE + j] = value
+
+    def memory_view(self, i: int, j: int, value: float) -> None:
+        memoryview(self.tensor.detach().numpy()).cast("B").cast("f")[i * SIDE + j] = value  # type: ignore[index]
+
+    def moved_over(self, i: int, j: int, value: float) -> None:
+        ctypes.memmove(self.tensor.data_ptr(), torch.full(SHAPE, value).data_ptr(), BYTES)
+
+    def in_a_thread(self, i: int, j: int, value: float) -> None:
+        thread = threading.Thread(target=self.numpy_alias, args=(i, j, value))
+        thread.start()
+        thread.join()
+
     def another_tensor(self, i: int, j: int, value: float) -> None:
         """Often at the address of the old one, with its size, dtype and version."""
         self.aliases.clear()
@@ -136,7 +208,7 @@ def auto() -> Iterator[ChipWorker]:
 
 
 STEP = st.tuples(
-    st.sampled_from([*WAYS, *["nothing"] * 12]),
+    st.sampled_from([*WAYS, *["nothing"] * 2 * len(WAYS)]),
     st.integers(0, SIDE - 1),
     st.integers(0, SIDE - 1),
     st.integers(1, 200).map(float),

@@ -70,6 +70,12 @@ def test_a_tree_shows_the_columns_that_are_asked_for() -> None:
     assert text == "chip.run.bind  200\n`- args         50  args=3"
 
 
+def test_a_column_may_be_a_text() -> None:
+    assert (
+        format_tree(RUN[:2], value_fn=lambda span: f"{span.dur} ns") == "chip.run.bind  200 ns\n`- args         50 ns"
+    )
+
+
 def test_a_recorder_gives_whole_launches(worker: ChipWorker, K_add: ir.CompiledProgram) -> None:
     a, b, c = torch.ones(128, 128), torch.ones(128, 128), torch.empty(128, 128)
     worker.run(K_add, a, b, c)

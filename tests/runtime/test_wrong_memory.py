@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -127,13 +129,13 @@ def test_an_address_names_the_tensor_behind_it(copy: Copy, what: str, two: tuple
     theirs, freed = allocate(owner), allocate(asked)
     asked.free_tensor(freed)
     matches(
-        rf"{what}: {theirs.data_ptr:#x} is not an allocation base of {number(asked)}: it belongs to {TENSOR}, of "
-        rf"{number(owner)}\. Only the worker that allocated memory can use it",
+        rf"{what}: {theirs.data_ptr:#x} is not an allocation base of {number(asked)}, nor an interior pointer of "
+        rf"one: it belongs to {TENSOR}, of {number(owner)}\. Only the worker that allocated memory can use it",
         refusal(copy, asked, theirs.data_ptr),
     )
     matches(
-        rf"{what}: {freed.data_ptr:#x} is no longer an allocation base of {number(asked)}: it belongs to {TENSOR}, "
-        rf"which was freed",
+        rf"{what}: {freed.data_ptr:#x} is no longer an allocation base of {number(asked)}, nor an interior "
+        rf"pointer: it belongs to {TENSOR}, which was freed",
         refusal(copy, asked, freed.data_ptr),
     )
 
@@ -148,8 +150,8 @@ def test_an_address_that_was_freed_long_ago_is_no_address_that_never_was(
     for _ in range(2000):
         asked.free_tensor(asked.alloc_tensor((1,), torch.float32))
     matches(
-        rf"{what}: {old.data_ptr:#x} is no longer an allocation base of {number(asked)}: what it belongs to was freed "
-        rf"long ago\. Addresses are never handed out a second time",
+        rf"{what}: {old.data_ptr:#x} is no longer an allocation base of {number(asked)}, nor an interior "
+        rf"pointer: what it belongs to was freed long ago\. Addresses are never handed out a second time",
         refusal(copy, asked, old.data_ptr),
     )
     newest = allocate(asked)
@@ -158,6 +160,18 @@ def test_an_address_that_was_freed_long_ago_is_no_address_that_never_was(
         rf"{what}: {beyond:#x} is not an allocation base of {number(asked)}, nor .*: it was never handed out",
         refusal(copy, asked, beyond),
     )
+
+
+def test_each_refusal_to_free_has_the_words_that_programs_look_for(two: tuple[ChipWorker, ChipWorker]) -> None:
+    worker, other = two
+    freed, old = worker.malloc(64), worker.malloc(64)
+    for ptr in (freed, old):
+        worker.free(ptr)
+    theirs, mine = other.malloc(64), worker.malloc(64)
+    for wrong in (freed, theirs, mine + 4, 7):
+        with pytest.raises(ValueError, match=r"allocation base.*") as raised:
+            worker.free(wrong)
+        assert "interior pointer" in str(raised.value)
 
 
 def test_a_pointer_that_cannot_be_freed_is_explained(two: tuple[ChipWorker, ChipWorker]) -> None:
@@ -205,12 +219,56 @@ def test_the_host_side_of_a_copy_is_no_number_and_no_device_address(two: tuple[C
             worker.copy_to(tensor, number)
         with pytest.raises(ValueError, match=f"dst_host_ptr must be a host address, got {number}$"):
             worker.copy_from(number, tensor)
-    swapped = r"must be a host address, got {:#x}, which is a device address: the destination of a copy comes first"
+    with pytest.raises(ValueError, match=r"src_host_ptr .* is a device address; nothing copies from device to device"):
+        worker.copy_to(tensor, allocate(other).data_ptr)
+    swapped = (
+        r"{}' .* not an allocation base .*\. The host side is a device address: the destination of a copy comes first$"
+    )
     for device in (tensor, allocate(other)):
-        with pytest.raises(ValueError, match="src_host_ptr " + swapped.format(device.data_ptr)):
+        with pytest.raises(ValueError, match=swapped.format("dst_dev_ptr")):
             worker.copy_to(host.data_ptr(), device.data_ptr, 4)
-        with pytest.raises(ValueError, match="dst_host_ptr " + swapped.format(device.data_ptr)):
+        with pytest.raises(ValueError, match=swapped.format("src_dev_ptr")):
             worker.copy_from(device.data_ptr, host.data_ptr(), 4)
+
+
+@COPIES
+@pytest.mark.parametrize("nbytes", [0, -1, True, 1.5, "4", 2**40, 2**70, None])
+@pytest.mark.parametrize("host", [torch.zeros(3), 5])
+def test_of_several_mistakes_the_address_is_told_first(
+    copy: Copy, what: str, two: tuple[ChipWorker, ChipWorker], nbytes: object, host: object
+) -> None:
+    """As in PyPTO, which looks for the allocation and then at the size."""
+    worker, other = two
+    freed = allocate(worker)
+    worker.free_tensor(freed)
+    codes = {
+        7: "unknown_address", 0: "bad_address", freed.data_ptr: "freed_address", freed: "freed_buffer",
+        allocate(other).data_ptr: "foreign_address", DeviceTensor(7, (3,), torch.float32): "unknown_address",
+    }  # fmt: skip
+    for device, code in codes.items():
+        call: Any = (
+            partial(worker.copy_to, device, host) if copy is copy_to else partial(worker.copy_from, host, device)
+        )
+        with pytest.raises(ValueError, match=r"dst_dev_ptr|src_dev_ptr") as raised:
+            call(nbytes)
+        assert raised.value.code == code
+
+
+def test_a_freed_tensor_is_told_before_what_is_copied_into_it(two: tuple[ChipWorker, ChipWorker]) -> None:
+    worker, _ = two
+    tensor = allocate(worker)
+    worker.free_tensor(tensor)
+    with pytest.raises(ValueError, match=r"^copy_\(\): FP32 \(16, 16\) .* is not a live allocation"):
+        tensor.copy_(torch.zeros(3))
+
+
+def test_the_size_is_looked_at_where_the_address_is_right(two: tuple[ChipWorker, ChipWorker]) -> None:
+    worker, _ = two
+    address, host = allocate(worker).data_ptr, torch.zeros(16, 16)
+    for nbytes, code in ((0, "bad_size"), (1025, "out_of_range"), (2**70, "copy_too_long")):
+        with pytest.raises(ValueError, match="bytes") as raised:
+            worker.copy_to(address + 0, host.data_ptr(), nbytes)
+        assert raised.value.code == code
 
 
 def test_a_message_does_not_print_whole_objects(two: tuple[ChipWorker, ChipWorker]) -> None:

@@ -38,6 +38,8 @@ class Buffer:
     def description(self) -> str:
         """What messages call it: dtype, shape, address, size, and where it was allocated."""
 
+    def __copy__(self) -> Buffer: ...
+    def __deepcopy__(self, _memo: Any, /) -> Buffer: ...
     def tensor(self, shape: Sequence[int], dtype: torch.dtype) -> DeviceTensor:
         """A typed view from its first byte. It raises what `DeviceTensor` does, and `ValueError` where it is larger."""
 
@@ -49,10 +51,12 @@ class DeviceTensor:
     frees it at the end. Parts (`t[2:5]`) and other shapes (`t.view(...)`) are device tensors too: they share the
     memory, cost a launch nothing, and die with the tensor that they view. It is a frozen dataclass:
     `dataclasses.replace(t, shape=...)` views the same memory with another shape. Pointer, shape and dtype decide
-    equality; whether it may be used is a question to the buffer behind it. Copies view the same memory.
+    equality; whether it may be used is a question to the buffer behind it. Copies view the same memory. As any object
+    of the kind it is true, whatever its elements are: `if t:` asks whether there is a tensor.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    __dataclass_params__: ClassVar[Any]
     __match_args__: ClassVar[tuple[str, str, str]]
 
     def __new__(
@@ -94,7 +98,10 @@ class DeviceTensor:
 
     @property
     def is_live(self) -> bool:
-        """Whether its memory is allocated: it was not freed, and its worker is open. A bare pointer never is."""
+        """Whether its memory is allocated: it was not freed, and its worker is open.
+
+        A bare pointer never is, nor is memory of a device of somebody else's, of which nothing is known.
+        """
 
     def to_host(self) -> torch.Tensor:
         """A copy on the host.
@@ -156,6 +163,13 @@ class DeviceTensor:
             TypeError: The index is something else, or the tensor was made from a bare pointer.
             IndexError: There is no such row, or there are more indices than axes.
             ValueError: The part has gaps, is empty, or has no dimension.
+        """
+
+    def __contains__(self, value: object, /) -> NoReturn:
+        """Refused: it would download all elements. `value in t.to_host()` does that and says so.
+
+        Raises:
+            TypeError: Always.
         """
 
     def __len__(self) -> int:

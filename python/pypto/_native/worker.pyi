@@ -34,7 +34,7 @@ class Worker:
         Raises:
             ValueError: The platform does not exist or the capacity is 0.
             RuntimeError: The device cannot be opened here.
-            MemoryError: The machine refuses the address space.
+            OutOfMemoryError: The machine refuses the address space.
         """
 
     @property

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from pypto.frontend.assigned import is_result
 from pypto.frontend.namespace import Namespace
@@ -21,6 +21,9 @@ from pypto.ir.exprs import Const, Dim, Expr, ScalarVar, Symbol, depends_on_mutab
 from pypto.ir.nodes import Let, Operand, OpStmt, Stmt, TaskRef, TaskStmt, TaskVar, Var
 from pypto.ir.types import TileType, ValueType
 from pypto.language.annotations import DynVar
+
+if TYPE_CHECKING:
+    from pypto.frontend.left_out import LeftOut
 
 Chain: TypeAlias = tuple[tuple[str, Loc], ...]
 """Functions that are being read, outermost first, with the place of each call."""
@@ -40,7 +43,8 @@ class Frame:
     `unsure` holds names whose value is missing on some path, with the place that may be skipped;
     `seen` what a name last got anywhere in the function; `lanes` names that have a value in each vector lane;
     `tasks` where the names of task ids keep them; `hidden` are names that a loop or branch with yields keeps inside;
-    `unrolled` says of each `pl.unroll` around the current statement how many loops are around that.
+    `unrolled` says of each `pl.unroll` around the current statement how many loops are around that;
+    `left_out` are arms of branches that known conditions leave out.
     """
 
     source: Source
@@ -60,6 +64,7 @@ class Frame:
     tasks: dict[str, TaskVar] = field(default_factory=dict)
     hidden: set[str] = field(default_factory=set)
     unrolled: list[int] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
 
 
 class Builder:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from pypto.frontend import left_out
 from pypto.frontend.annotations import ParamSpec
 from pypto.frontend.builder import Builder, Chain, Frame, Refused
 from pypto.frontend.explicit import Explicit, is_explicit
@@ -62,6 +63,8 @@ def build(
         function.returns = _returns(reader, function)
     except Refused:
         pass
+    unwritten = {param.name: left_out.why_unwritten(frame, param.name) for param in params if param.direction == "Out"}
+    function.left_out = {name: why for name, why in unwritten.items() if why is not None}
     library.add(function)
     return function
 

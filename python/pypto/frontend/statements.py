@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
-from pypto.frontend import boxes, loops, returns, scalars, scopes, views
+from pypto.frontend import boxes, left_out, loops, returns, scalars, scopes, views
 from pypto.frontend.annotations import check_local
 from pypto.frontend.assigned import RETURNED, assigned_names, called
 from pypto.frontend.builder import Builder, Refused, usable
@@ -59,9 +59,10 @@ class Statements:
         if len(builder.around) > MAX_BLOCKS and body:
             message = f"blocks nest more than {MAX_BLOCKS} levels deep, and each `elif` is one"
             builder.fail("syntax", message, body[0], "look values up in a tensor, or leave the block early")
-        for node in body:
-            if builder.frame.result is not None:
-                return  # nothing after `return` runs
+        for position, node in enumerate(body):
+            if builder.frame.result is not None:  # nothing after `return` runs
+                builder.frame.left_out.append(left_out.LeftOut(body[position:], None, True, builder.frame.returned))
+                return
             if leaves(builder.block) and not self.reader.regions.loops[-1].yields:
                 return  # nor after `break` or `continue`, which a known condition may have decided on
             self.reader.library.count(builder, node)
@@ -225,7 +226,9 @@ class Statements:
             builder, usable(builder, self.reader.expressions.value(node.test)), node.test, "the condition"
         )
         if isinstance(condition, Const):
-            self.reader.regions.decided(node.body if condition.value else node.orelse)
+            holds = bool(condition.value)
+            builder.frame.left_out.append(left_out.arm_of(node, holds))
+            self.reader.regions.decided(node.body if holds else node.orelse)
             return
         condition = builder.let(condition, node, "cond")
         then, orelse = self.reader.regions.branch(node)

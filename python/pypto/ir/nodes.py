@@ -242,6 +242,7 @@ class Function:
         loc: Where it is declared.
         symbols: The dynamic extents that it uses.
         attrs: What decorators say besides.
+        left_out: Outputs that source uses which is in no program of these constants: why, and what to write.
     """
 
     name: str
@@ -252,6 +253,7 @@ class Function:
     loc: Loc
     symbols: list[Symbol] = field(default_factory=list)
     attrs: dict[str, Any] = field(default_factory=dict)
+    left_out: dict[str, tuple[str, str]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def func_type(self) -> FunctionType:

@@ -11,8 +11,9 @@ with ChipWorker(config=cfg) as w:
     w.free_tensor(weight)
 ```
 
-Errors are builtin exceptions (`TypeError`, `ValueError`, `RuntimeError`, `MemoryError`, `OverflowError`) whose text
-says what to do; those of the device and its memory have a stable name in their attribute `code`.
+Errors are builtin exceptions (`TypeError`, `ValueError`, `RuntimeError`, `OverflowError`) whose text says what to do;
+those of the device and its memory have a stable name in their attribute `code`. Where device memory runs out it is a
+`pypto.OutOfMemoryError`, which is both a `MemoryError` and a `RuntimeError`.
 """
 
 from __future__ import annotations

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 class ChipMemory(TensorMakers, Worker):
     """The memory of the device that is open, if one is."""
 
+    _records_spans = True
+    """Whether launches are in the trace."""
+
     def __init__(self) -> None:
         super().__init__()
         self._impl: _pypto.Worker | None = None
@@ -61,7 +64,8 @@ class ChipMemory(TensorMakers, Worker):
             TypeError: The shape holds something else than ints, or the dtype is none.
             ValueError: The shape is empty or not positive, the dtype does not exist on the device, or `init` does not
                 fit.
-            MemoryError: There is no such block left, or no room in a `memory_budget`; the text says how much there is.
+            OutOfMemoryError: There is no such block left, or no room in a `memory_budget`; the text says how much there
+                is.
             RuntimeError: The worker is closed.
         """
         impl = self._impl
@@ -109,7 +113,7 @@ class ChipMemory(TensorMakers, Worker):
 
         Raises:
             ValueError: `nbytes` is not a positive int.
-            MemoryError: There is no such block left.
+            OutOfMemoryError: There is no such block left.
             RuntimeError: The worker is closed.
         """
         impl = self._ready("malloc", worker_id)
@@ -145,7 +149,8 @@ class ChipMemory(TensorMakers, Worker):
             nbytes: How much; needed where both sides are addresses.
             worker_id: Always 0: there is one device.
 
-        Ctrl-C ends a copy of many megabytes; a first part of it was copied then.
+        Ctrl-C ends a copy of many megabytes; a first part of it was copied then, and the rest of the memory is as it
+        was.
 
         Raises:
             TypeError: A side is of the wrong kind, or `nbytes` is missing.
@@ -218,8 +223,8 @@ class ChipMemory(TensorMakers, Worker):
         Raises:
             ValueError: `nbytes` is not positive, or `tag` is no name.
             RuntimeError: The worker is closed.
-            MemoryError: From an allocation inside: names the tag, the budget, what is live by the tag, and the lines
-                that allocated it. Nothing is allocated then.
+            OutOfMemoryError: From an allocation inside: names the tag, the budget, what is live by the tag, and the
+                lines that allocated it. Nothing is allocated then.
         """
         return memory_scopes.scope(self._ready("memory_budget", 0), nbytes, tag)
 

@@ -40,11 +40,11 @@ class ForeignHandle:
 
     def bind(self, *args: Any) -> Any:
         """Not supported."""
-        raise failures.NOT_SUPPORTED("bind() needs a device of this package")
+        raise failures.NOT_SUPPORTED(_needs_ours("bind"))
 
     def submit(self, *args: Any, config: RunConfig | None = None) -> Any:
         """Not supported."""
-        raise failures.NOT_SUPPORTED("submit() needs a device of this package")
+        raise failures.NOT_SUPPORTED(_needs_ours("submit"))
 
     def unregister(self) -> None:
         """Makes this handle unusable. The device forgets the program when the worker is closed."""
@@ -74,3 +74,10 @@ class ForeignLauncher(NamedTuple):
     def launch(self, compiled: CompiledProgram, args: tuple[Any, ...], config: RunConfig) -> Any:
         """Launches with settings."""
         return self.handle(*args, config=config)
+
+
+def _needs_ours(method: str) -> str:
+    return (
+        f"RegistrationHandle.{method}() needs a device of this package, and that of this handle is somebody else's: "
+        f"call the handle, handle(*args), which launches and waits"
+    )

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from pypto.runtime.run_config import RunConfig
 
 _OPERATIONS = ("malloc", "free", "copy_to", "copy_from", "alloc_tensor", "run", "register", "synchronize", "buffer")
-"""What a foreign device can do. Reports, budgets and views of memory need the arena of this package."""
+"""What a foreign device can do; the last one is for this package alone. Reports, budgets and views of memory need the
+arena of this package."""
 
 
 def class_for(cls: type[ChipWorker]) -> type[ChipWorker]:
@@ -54,6 +55,8 @@ class ForeignWorker(ChipWorker):
 
     _owned_tensors: dict[tuple[int, int], DeviceTensor] = {}  # noqa: RUF012  # each object has its own
     """Kept by the base class, as the device knows of no tensors."""
+
+    _records_spans = False
 
     def __init__(
         self,
@@ -156,7 +159,10 @@ class ForeignWorker(ChipWorker):
                 f"chipworker.init() first."
             )
         if operation not in _OPERATIONS:
-            raise failures.NOT_SUPPORTED(f"ChipWorker.{operation}() needs a device of this package")
+            raise failures.NOT_SUPPORTED(
+                f"ChipWorker.{operation}() needs a device of this package, and this one is somebody else's "
+                f"(pypto.runtime.worker._SimplerWorker): it has {', '.join(_OPERATIONS[:-1])}"
+            )
         return self._impl
 
     # Memory
@@ -208,6 +214,11 @@ class ForeignWorker(ChipWorker):
         impl.copy_from(_host("copy_from", dst_host_ptr, nbytes), buffer)
 
     def _allocation(self, operation: str, ptr: Any) -> Any:
+        if isinstance(ptr, _pypto.DeviceTensor):
+            raise failures.NOT_SUPPORTED(
+                f"{operation}() of a tensor needs a device of this package, and this one is somebody else's: pass "
+                f"addresses and a size, t.data_ptr, host.data_ptr(), t.nbytes"
+            )
         buffer = self._buffers.get(ptr) if isinstance(ptr, int) else None
         if buffer is None:
             raise failures.UNKNOWN_ADDRESS(

@@ -107,7 +107,7 @@ class Worker(ABC):
         Raises:
             TypeError: The shape holds something else than ints, or the dtype is none.
             ValueError: The shape is empty or not positive, or `init` does not fit.
-            MemoryError: The device has no such block left.
+            OutOfMemoryError: The device has no such block left.
         """
         self._require_ready("alloc_tensor")
         dims = _check_shape(shape)

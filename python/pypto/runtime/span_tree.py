@@ -20,14 +20,15 @@ def format_tree(
     Args:
         spans: The spans of one launch.
         us: Microseconds with one decimal instead of nanoseconds.
-        value_fn: Columns of a span instead of its length.
+        value_fn: Columns of a span, or one, instead of its length.
     """
     rows: list[tuple[str, list[str]]] = []
     for ends, leaf, span in walk(spans):
         indent = "".join("   " if last else "|  " for last in ends[1:-1])
         connector = "" if len(ends) == 1 else "`- " if ends[-1] else "|- "
         label = f"{indent}{connector}{leaf}{' [dev]' if span.is_device else ''}"
-        rows.append((label, list(value_fn(span)) if value_fn is not None else [duration(span.dur, us=us)]))
+        values = duration(span.dur, us=us) if value_fn is None else value_fn(span)
+        rows.append((label, [values] if isinstance(values, str) else list(values)))
     return _align(rows)
 
 

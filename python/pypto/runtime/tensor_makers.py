@@ -40,7 +40,7 @@ class TensorMakers:
         Raises:
             TypeError: The shape holds something else than ints, or the dtype is none.
             ValueError: The shape is empty or not positive, or the dtype does not exist on the device.
-            MemoryError: There is no such block left, or no room in a `memory_budget`.
+            OutOfMemoryError: There is no such block left, or no room in a `memory_budget`.
             RuntimeError: The worker is closed.
         """
         return self.alloc_tensor(shape, dtype)
@@ -55,7 +55,7 @@ class TensorMakers:
         Raises:
             TypeError: The shape holds something else than ints, or the dtype is none.
             ValueError: The shape is empty or not positive, or the dtype does not exist on the device.
-            MemoryError: There is no such block left, or no room in a `memory_budget`.
+            OutOfMemoryError: There is no such block left, or no room in a `memory_budget`.
             RuntimeError: The worker is closed.
         """
         impl = self._ready("zeros", 0)
@@ -75,6 +75,7 @@ class TensorMakers:
         """
         import torch
 
+        self._ready("full", 0)
         tensor = self.alloc_tensor(shape, dtype)
         try:
             elements = tensor.nbytes // dtype.itemsize
@@ -97,7 +98,7 @@ class TensorMakers:
         Raises:
             TypeError: It is no array, a masked one, or one of elements that torch does not have.
             ValueError: It has no dimension or no element, or an element type that the device does not have.
-            MemoryError: There is no such block left.
+            OutOfMemoryError: There is no such block left.
             RuntimeError: The worker is closed.
         """
         host = array if host_arrays.is_array(array) else _through_dlpack(array)
@@ -120,7 +121,7 @@ class TensorMakers:
 
         Raises:
             ValueError: A tensor cannot be on the device. The text begins with its place in `state`.
-            MemoryError: They do not fit. After an error nothing stays allocated.
+            OutOfMemoryError: They do not fit. After an error nothing stays allocated.
         """
         return trees.alloc(self.alloc_tensor, self.free_tensor, state, dtype)
 

@@ -83,7 +83,7 @@ class ChipWorker(ChipMemory):
         ValueError: The level, the runtime or the platform does not exist, `device_id` is negative, or an environment
             variable (`PYPTO_POISON`, `PYPTO_CORES`, `PYPTO_SCHEDULE_SEED`, ...) says what cannot be.
         RuntimeError: The device cannot be opened here; the text says what is missing.
-        MemoryError: The machine refuses the address space.
+        OutOfMemoryError: The machine refuses the address space.
     """
 
     def __new__(cls, *_args: Any, **_settings: Any) -> Self:
@@ -138,7 +138,7 @@ class ChipWorker(ChipMemory):
             TypeError: A field of the `RunConfig` was assigned something of the wrong type.
             ValueError: The same with a wrong value, or an environment variable says what cannot be.
             RuntimeError: The device cannot be opened here; the text says what is missing.
-            MemoryError: The machine refuses the address space.
+            OutOfMemoryError: The machine refuses the address space.
         """
         with self._lock:
             if self._impl is not None:

@@ -18,7 +18,7 @@ pub enum ArenaError {
     /// No hole is large enough. Nothing was changed. Free something or open the worker with a larger capacity; where
     /// `free` is larger than `requested`, the memory is fragmented.
     #[error(
-        "out of device memory on {owner}: requested {:#}, live {:#}, kept by launches {:#}, free {:#}, largest free block \
+        "malloc failed: out of device memory on {owner}: requested {:#}, live {:#}, kept by launches {:#}, free {:#}, largest free block \
          {:#}, capacity {:#}. Free tensors that are no longer needed with free_tensor(), or open the worker with more memory: \
          RunConfig(device_memory=...)",
         Bytes(*requested), Bytes(*live), Bytes(*kept), Bytes(*free), Bytes(*largest_free), Bytes(*capacity)
@@ -93,7 +93,7 @@ pub enum ArenaError {
         behind: Option<(Arc<Buffer>, u64)>,
     },
     /// The address belongs to memory that was freed. Do not use an address after `free()`.
-    #[error("{addr} is no longer an allocation base of {}: it belongs to {buffer}, which was freed", buffer.owner())]
+    #[error("{addr} is no longer an allocation base of {}, nor an interior pointer: it belongs to {buffer}, which was freed", buffer.owner())]
     FreedAddress {
         /// The address.
         addr: DeviceAddr,
@@ -103,7 +103,7 @@ pub enum ArenaError {
     /// The address belongs to memory that was freed, so many frees ago that what was there is forgotten. Do not use an
     /// address after `free()`.
     #[error(
-        "{addr} is no longer an allocation base of {owner}: what it belongs to was freed long ago. Addresses are never handed out a second time"
+        "{addr} is no longer an allocation base of {owner}, nor an interior pointer: what it belongs to was freed long ago. Addresses are never handed out a second time"
     )]
     ForgottenAddress {
         /// The address.
@@ -113,7 +113,7 @@ pub enum ArenaError {
     },
     /// The address belongs to another worker. Use it there, or allocate on this one.
     #[error(
-        "{addr} is not an allocation base of {owner}: it belongs to {}{other}. Only the worker that allocated memory can use it",
+        "{addr} is not an allocation base of {owner}, nor an interior pointer of one: it belongs to {}{other}. Only the worker that allocated memory can use it",
         OfBuffer(buffer)
     )]
     ForeignAddress {

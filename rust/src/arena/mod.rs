@@ -308,8 +308,13 @@ impl Arena {
         }
     }
 
-    /// A write that was prepared is done. Until then a write that fails half-way shows nothing of an earlier allocation.
-    pub fn finish_write(&mut self, buffer: &Buffer) {
+    /// A write that was prepared, and began at the first byte, reached `end`: behind it nothing may show of an earlier
+    /// allocation. Until then the write counts as none.
+    pub fn finish_write(&mut self, buffer: &Buffer, end: u64) {
+        let stale = buffer.stale();
+        if stale > end {
+            self.storage.fill(buffer.block().offset * GRANULE + end, stale - end, 0);
+        }
         buffer.mark_written();
     }
 

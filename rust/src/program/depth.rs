@@ -3,7 +3,7 @@
 //! Reading the frontend's data takes some 2.2 KiB of stack for a level, lowering some 1.1 KiB (release builds). The thread
 //! that registers a program is the caller's, who may have given it 64 KiB, so deep programs get a thread of their own.
 
-use super::{Function, Program, Stmt, StmtKind};
+use super::{Function, Program, ProgramError, Stmt, StmtKind};
 use serde::de::{Deserialize, Deserializer, Error as _};
 use std::cell::Cell;
 use std::thread;
@@ -11,7 +11,7 @@ use std::thread;
 /// Deepest nesting of statements. Python's text nests 100 levels at most, and passes add some.
 pub const MAX_DEPTH: u32 = 128;
 /// What any thread has the stack for.
-const SHALLOW: u32 = 20;
+pub(super) const SHALLOW: u32 = 20;
 /// Stack of a thread for deep programs: [`MAX_DEPTH`] levels of a build without optimisation. Only what is used is committed.
 const ROOM: usize = 16 << 20;
 
@@ -39,20 +39,31 @@ pub fn shallow<T>(read: impl FnOnce() -> T) -> Option<T> {
 
 /// Runs `work` on a thread with the stack that the deepest program takes.
 ///
+/// # Errors
+/// [`ProgramError::NoThread`] where the system starts none; `work` does not run then.
+///
 /// # Panics
-/// If `work` does, or the system starts no thread.
-pub fn with_room<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+/// If `work` does.
+pub fn with_room<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, ProgramError> {
+    with_stack(ROOM, work)
+}
+
+fn with_stack<T: Send>(bytes: usize, work: impl FnOnce() -> T + Send) -> Result<T, ProgramError> {
     thread::scope(|scope| {
-        let worker = thread::Builder::new().stack_size(ROOM).spawn_scoped(scope, work);
-        worker.expect("a thread can be started").join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        let worker = thread::Builder::new().stack_size(bytes).spawn_scoped(scope, work);
+        let worker = worker.map_err(|error| ProgramError::NoThread(error.to_string()))?;
+        Ok(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })
 }
 
 impl Program {
     /// Runs `work`, which walks this program, with the stack that it takes.
-    pub fn walked<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+    ///
+    /// # Errors
+    /// As for [`with_room`], where it nests deep.
+    pub fn walked<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, ProgramError> {
         let deep = std::iter::once(&self.entry).chain(&self.kernels).any(Function::is_deep);
-        if deep { with_room(work) } else { work() }
+        if deep { with_room(work) } else { Ok(work()) }
     }
 }
 
@@ -99,6 +110,7 @@ pub(super) fn block<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<St
 pub(super) mod tests {
     use super::super::{Loc, Operand};
     use super::*;
+    use crate::error::ErrorKind;
 
     pub fn nested(depth: u32) -> Program {
         let mut body = Vec::new();
@@ -133,7 +145,7 @@ pub(super) mod tests {
         let (flat, deep) = (nested(SHALLOW - 1).encode(), nested(MAX_DEPTH - 1).encode());
         assert!(shallow(|| Program::decode(&flat)).unwrap().is_ok());
         assert!(shallow(|| Program::decode(&deep)).is_none());
-        assert!(with_room(|| Program::decode(&deep)).is_ok());
+        assert!(with_room(|| Program::decode(&deep)).unwrap().is_ok());
         std::panic::catch_unwind(|| shallow(|| panic!("while it reads"))).unwrap_err();
         assert!(Program::decode(&deep).is_ok(), "the limit is the usual one again");
     }
@@ -141,8 +153,16 @@ pub(super) mod tests {
     #[test]
     fn deep_programs_are_walked_on_a_thread_of_their_own() {
         let here = thread::current().id();
-        let walked_on = |depth| nested(depth).walked(|| thread::current().id());
+        let walked_on = |depth| nested(depth).walked(|| thread::current().id()).unwrap();
         assert_eq!(walked_on(SHALLOW), here);
         assert_ne!(walked_on(SHALLOW + 1), here);
+    }
+
+    #[test]
+    fn where_the_system_starts_no_thread_that_is_an_error_and_nothing_runs() {
+        // No address space has this much.
+        let error = with_stack(1 << 62, || panic!("it must not run")).unwrap_err();
+        assert_eq!((error.kind(), error.code()), (ErrorKind::Runtime, "no_thread"));
+        assert!(error.to_string().starts_with("the program nests more than 20 levels deep"), "{error}");
     }
 }

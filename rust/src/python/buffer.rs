@@ -26,6 +26,15 @@ impl Buffer {
 
 #[pymethods]
 impl Buffer {
+    /// The same allocation: memory is copied by `to_host()`. `dataclasses.asdict` of a tensor copies what is behind it.
+    fn __copy__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __deepcopy__<'py>(slf: Bound<'py, Self>, _memo: &Bound<'py, PyAny>) -> Bound<'py, Self> {
+        slf
+    }
+
     #[getter]
     fn base(&self) -> u64 {
         self.resident.addr()

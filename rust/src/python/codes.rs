@@ -38,6 +38,9 @@ edge_errors! {
     StorageMoved "storage_moved" Runtime;
     /// A function of numpy was given a device tensor, and would download it. Say so: `t.numpy()`, or `t.to_host()`.
     NumpyFunction "numpy_function" Type;
+    /// A value was looked for in a device tensor (`1 in t`), and all of it would be downloaded. Say so:
+    /// `1 in t.to_host()`.
+    NotSearched "not_searched" Type;
     /// The tensor has no memory: it is fake, functional, or its storage was freed. Pass a tensor with data.
     NoMemory "no_memory" Value;
     /// The tensor is in another device's memory. Call `.cpu()`.
@@ -64,7 +67,7 @@ edge_errors! {
     TraceFormat "trace_format" Value;
     /// A device address is no positive int below 2**63. Pass what `malloc()` returned, or a tensor's `data_ptr`.
     BadAddress "bad_address" Value;
-    /// A host address that cannot be one: too small, or a device address. Mind the order: the destination comes first.
+    /// A host address that cannot be one: too small, or a device address. A copy has one side on the host.
     BadHostAddress "bad_host_address" Value;
     /// A number of bytes is no positive int.
     BadSize "bad_size" Value;

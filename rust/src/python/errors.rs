@@ -4,10 +4,11 @@ use crate::device::DeviceError;
 use crate::device::findings::Findings;
 use crate::error::{Error, ErrorKind};
 use pyo3::exceptions::{
-    PyBufferError, PyIndexError, PyKeyboardInterrupt, PyMemoryError, PyOverflowError, PyRuntimeError, PyTypeError,
-    PyValueError,
+    PyBufferError, PyIndexError, PyKeyboardInterrupt, PyOverflowError, PyRuntimeError, PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
 
 /// The exception of an error. Its attribute `code` is the error's stable name, for programs that react to one kind.
 impl From<Error> for PyErr {
@@ -53,7 +54,7 @@ pub(super) fn exception(kind: ErrorKind, code: &'static str, text: String) -> Py
         ErrorKind::Type => PyTypeError::new_err(text),
         ErrorKind::Value => PyValueError::new_err(text),
         ErrorKind::Runtime => PyRuntimeError::new_err(text),
-        ErrorKind::Memory => PyMemoryError::new_err(text),
+        ErrorKind::Memory => out_of_memory(text),
         ErrorKind::Overflow => PyOverflowError::new_err(text),
         ErrorKind::Index => PyIndexError::new_err(text),
         ErrorKind::Buffer => PyBufferError::new_err(text),
@@ -64,4 +65,13 @@ pub(super) fn exception(kind: ErrorKind, code: &'static str, text: String) -> Py
         let _ = exception.value(py).setattr(pyo3::intern!(py, "code"), code);
     });
     exception
+}
+
+/// `pypto.OutOfMemoryError`, which Rust cannot derive: it has two bases.
+fn out_of_memory(text: String) -> PyErr {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    Python::attach(|py| {
+        let class = CLASS.import(py, "pypto.errors", "OutOfMemoryError");
+        class.map_or_else(|error| error, |class| PyErr::from_type(class.clone(), text))
+    })
 }

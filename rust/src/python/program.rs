@@ -29,10 +29,14 @@ impl Program {
     #[new]
     fn new(data: &Bound<'_, PyDict>) -> PyResult<Self> {
         let read = |data: &Bound<'_, PyDict>| pythonize::depythonize(data).map_err(|error| error.to_string());
-        let program = program::shallow(|| read(data)).unwrap_or_else(|| {
-            let deep = data.as_unbound();
-            data.py().detach(|| program::with_room(|| Python::attach(|py| read(deep.bind(py)))))
-        });
+        let program = match program::shallow(|| read(data)) {
+            Some(program) => program,
+            None => {
+                let deep = data.as_unbound();
+                let read = || program::with_room(|| Python::attach(|py| read(deep.bind(py))));
+                data.py().detach(read).map_err(Error::from)?
+            }
+        };
         let malformed = |error| Edge::MalformedProgram.error(format!("the program data is malformed: {error}"));
         Self::verified(program.map_err(malformed)?)
     }
@@ -40,7 +44,7 @@ impl Program {
     #[staticmethod]
     fn decode(data: &[u8]) -> PyResult<Self> {
         let read = || program::Program::decode(data);
-        let program = program::shallow(read).unwrap_or_else(|| program::with_room(read));
+        let program = program::shallow(read).map_or_else(|| program::with_room(read), Ok).map_err(Error::from)?;
         Self::verified(program.map_err(Error::from)?)
     }
 

@@ -98,9 +98,17 @@ impl DeviceTensor {
     /// The allocation of a tensor that has one.
     fn allocated(&self, caller: &str) -> PyResult<&Resident> {
         self.resident.as_ref().ok_or_else(|| {
-            Edge::RawTensorType.error(format!(
-                "{caller} needs a tensor that alloc_tensor() made; this one was made from a bare pointer"
-            ))
+            let is_foreign = Python::attach(|py| self.object.get(py).is_some());
+            Edge::RawTensorType.error(match is_foreign {
+                false => format!(
+                    "{caller} needs a tensor that alloc_tensor() made; this one was made from a bare pointer"
+                ),
+                true => format!(
+                    "{caller} needs memory of a device of this package, and that of {} is somebody else's. Copy it with its \
+                     worker: copy_from(host.data_ptr(), t.data_ptr, t.nbytes)",
+                    self.__repr__()
+                ),
+            })
         })
     }
 
@@ -205,8 +213,11 @@ impl DeviceTensor {
     fn copy_<'py>(slf: Bound<'py, Self>, host: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
         let tensor = slf.get();
         let shared = tensor.allocated("copy_()")?.shared("copy_()")?;
-        let host = HostEnd::array(host, "host")?;
-        host.require_extent("copy_", &tensor.shape, tensor.dtype)?;
+        let host = shared.measured(slf.py(), ("copy_", ""), (slf.as_any(), host), || {
+            let host = HostEnd::array(host, "host")?;
+            host.require_extent("copy_", &tensor.shape, tensor.dtype)?;
+            Ok(host)
+        })?;
         shared.upload(slf.py(), &tensor.copy_all("copy_"), &host)?;
         Ok(slf)
     }
@@ -286,6 +297,13 @@ impl DeviceTensor {
 
     fn __len__(&self) -> usize {
         self.shape[0] as usize
+    }
+
+    /// Without it Python would compare `value` with each row, and no row equals anything but a row.
+    fn __contains__(&self, _value: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Err(Edge::NotSearched.error(
+            "`in` got a DeviceTensor, whose elements are on the device: `value in t.to_host()` searches a copy on the host",
+        ))
     }
 
     fn __getitem__(&self, index: &Bound<'_, PyAny>) -> PyResult<Self> {
@@ -371,23 +389,35 @@ impl DeviceTensor {
     /// Makes `dataclasses.replace` and its relatives work: they read the fields of a dataclass from here.
     #[classattr]
     fn __dataclass_fields__(py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let dataclasses = py.import("dataclasses")?;
-        let hidden = PyDict::new(py);
-        for (key, value) in [("kw_only", true), ("repr", false), ("hash", false), ("compare", false)] {
-            hidden.set_item(key, value)?;
-        }
-        hidden.set_item("default", py.None())?;
-        let buffer = dataclasses.call_method("field", (), Some(&hidden))?;
-        let fields =
-            (("data_ptr", "int"), ("shape", "tuple[int, ...]"), ("dtype", "torch.dtype"), ("buffer", "object", buffer));
-        let model = dataclasses.call_method1("make_dataclass", ("DeviceTensor", fields))?;
-        Ok(model.getattr("__dataclass_fields__")?.unbind())
+        Ok(model(py)?.getattr("__dataclass_fields__")?.unbind())
+    }
+
+    /// Says that it is frozen.
+    #[classattr]
+    fn __dataclass_params__(py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Ok(model(py)?.getattr("__dataclass_params__")?.unbind())
     }
 
     #[classattr]
     fn __match_args__() -> (&'static str, &'static str, &'static str) {
         ("data_ptr", "shape", "dtype")
     }
+}
+
+/// A dataclass of Python with the same fields.
+fn model(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    let dataclasses = py.import("dataclasses")?;
+    let hidden = PyDict::new(py);
+    for (key, value) in [("kw_only", true), ("repr", false), ("hash", false), ("compare", false)] {
+        hidden.set_item(key, value)?;
+    }
+    hidden.set_item("default", py.None())?;
+    let buffer = dataclasses.call_method("field", (), Some(&hidden))?;
+    let fields =
+        (("data_ptr", "int"), ("shape", "tuple[int, ...]"), ("dtype", "torch.dtype"), ("buffer", "object", buffer));
+    let options = PyDict::new(py);
+    options.set_item("frozen", true)?;
+    dataclasses.call_method("make_dataclass", ("DeviceTensor", fields), Some(&options))
 }
 
 #[cold]

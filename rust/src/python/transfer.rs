@@ -64,15 +64,15 @@ impl HostEnd {
     pub(super) fn read(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Self> {
         if object.is_instance_of::<PyInt>() {
             let address = numbers::address(object, name)?;
-            // What cannot be checked is trusted. These two mistakes can: a size or an index for an address, and the two
-            // sides of the copy in the wrong order.
+            // What cannot be checked is trusted. These two mistakes can: a size or an index for an address, and an address
+            // of the other side.
             if address < FIRST_PAGE {
                 return Err(Edge::BadHostAddress.error(format!("{name} must be a host address, got {address}")));
             }
             if arena::is_device_address(address) {
                 return Err(Edge::BadHostAddress.error(format!(
-                    "{name} must be a host address, got {address:#x}, which is a device address: the destination of a copy \
-                     comes first"
+                    "{name} must be a host address, got {address:#x}, which is a device address; nothing copies from \
+                     device to device"
                 )));
             }
             return Ok(HostEnd::Pointer(address));
@@ -132,6 +132,21 @@ impl HostEnd {
     }
 }
 
+/// The device side of a copy: its address, and the tensor if it is one.
+fn device_side<'a>(name: &str, device: &'a Bound<'_, PyAny>) -> PyResult<(u64, Option<&'a DeviceTensor>)> {
+    if let Ok(tensor) = device.cast::<DeviceTensor>() {
+        let tensor = tensor.get();
+        return Ok((tensor.addr(), Some(tensor)));
+    }
+    if device.is_instance_of::<PyInt>() {
+        return Ok((numbers::address(device, name)?, None));
+    }
+    Err(Edge::WrongSide.error(format!(
+        "'{name}' is the device side of the copy: expected a device pointer or a DeviceTensor, got {}",
+        type_name(device)
+    )))
+}
+
 /// Measures a copy between `device` (a pointer or a `DeviceTensor`), which is the parameter `name` of `method`, and `host`.
 ///
 /// # Errors
@@ -143,17 +158,7 @@ pub(super) fn plan<'a>(
     host: &HostEnd,
     nbytes: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Copy<'a>> {
-    let tensor = device.cast::<DeviceTensor>().ok().map(|tensor| tensor.get());
-    let addr = match tensor {
-        Some(tensor) => tensor.addr(),
-        None if device.is_instance_of::<PyInt>() => numbers::address(device, name)?,
-        None => {
-            return Err(Edge::WrongSide.error(format!(
-                "'{name}' is the device side of the copy: expected a device pointer or a DeviceTensor, got {}",
-                type_name(device)
-            )));
-        }
-    };
+    let (addr, tensor) = device_side(name, device)?;
     let view = tensor.map(|tensor| (*tensor.extents(), tensor.element(), tensor.bytes()));
     let bytes = match (nbytes, view, host.extent()) {
         (Some(nbytes), view, host) => {
@@ -191,6 +196,39 @@ pub(super) fn plan<'a>(
 }
 
 impl Shared {
+    /// Measures a copy with [`plan`]. Of several mistakes the device side is told first, as in PyPTO. It is looked up last
+    /// all the same, and only where something else is wrong: a good copy finds its allocation when it is made, and reading
+    /// the host side runs Python code of others, which must not find the worker entered.
+    ///
+    /// # Errors
+    /// Those of a copy from or to `device`, then those of `measure`.
+    pub(super) fn measured<T>(
+        &self,
+        py: Python<'_>,
+        (method, name): (&'static str, &'static str),
+        (device, host): (&Bound<'_, PyAny>, &Bound<'_, PyAny>),
+        measure: impl FnOnce() -> PyResult<T>,
+    ) -> PyResult<T> {
+        measure().or_else(|error| {
+            let (addr, tensor) = device_side(name, device)?;
+            let copy = Copy { method, name, device: DeviceAddr(addr), tensor, bytes: 1 };
+            let mut session = self.enter(py, method)?;
+            copy.check(&session)?;
+            let Err(missing) = session.find(copy.device) else { return Err(error) };
+            Err(match host.extract().is_ok_and(arena::is_device_address) {
+                true => errors::exception(
+                    missing.kind(),
+                    missing.code(),
+                    format!(
+                        "{}: {missing}. The host side is a device address: the destination of a copy comes first",
+                        copy.subject()
+                    ),
+                ),
+                false => copy.failed(missing),
+            })
+        })
+    }
+
     /// Copies from the host to the device.
     pub(super) fn upload(&self, py: Python<'_>, copy: &Copy<'_>, host: &HostEnd) -> PyResult<()> {
         let mut session = self.enter(py, copy.method)?;

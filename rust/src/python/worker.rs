@@ -149,7 +149,7 @@ impl Worker {
         scope: Option<&Bound<'_, MemoryScope>>,
     ) -> PyResult<u64> {
         let bytes = numbers::malloc_size(nbytes)?.ok_or_else(|| {
-            Edge::TooLarge.error(format!("nbytes={nbytes} of malloc() is more than any device memory has"))
+            Edge::TooLarge.error(format!("malloc failed: nbytes={nbytes} is more than any device memory has"))
         })?;
         let (scope, site) = memory::origin(py, scope);
         Ok(self.shared.enter(py, "malloc")?.malloc(bytes, site, scope)?.0)
@@ -169,8 +169,11 @@ impl Worker {
         src: &Bound<'_, PyAny>,
         nbytes: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let host = HostEnd::read(src, "src_host_ptr")?;
-        let copy = transfer::plan("copy_to", "dst_dev_ptr", dst, &host, nbytes)?;
+        let (method, name) = ("copy_to", "dst_dev_ptr");
+        let (copy, host) = self.shared.measured(py, (method, name), (dst, src), || {
+            let host = HostEnd::read(src, "src_host_ptr")?;
+            Ok((transfer::plan(method, name, dst, &host, nbytes)?, host))
+        })?;
         self.shared.upload(py, &copy, &host)
     }
 
@@ -182,9 +185,12 @@ impl Worker {
         src: &Bound<'_, PyAny>,
         nbytes: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let host = HostEnd::read(dst, "dst_host_ptr")?;
-        host.require_writable("dst_host_ptr")?;
-        let copy = transfer::plan("copy_from", "src_dev_ptr", src, &host, nbytes)?;
+        let (method, name) = ("copy_from", "src_dev_ptr");
+        let (copy, host) = self.shared.measured(py, (method, name), (src, dst), || {
+            let host = HostEnd::read(dst, "dst_host_ptr")?;
+            host.require_writable("dst_host_ptr")?;
+            Ok((transfer::plan(method, name, src, &host, nbytes)?, host))
+        })?;
         self.shared.download(py, &copy, &host)
     }
 

@@ -199,7 +199,8 @@ impl Session<'_> {
     ///
     /// # Errors
     /// [`ArenaError::ZeroSize`], [`ArenaError::OutOfRange`], and those of [`Session::find`]; [`DeviceError::Transfer`], and
-    /// then the target holds anything; [`DeviceError::Interrupted`], and then a first part was copied.
+    /// then the target holds anything but what an earlier allocation left; [`DeviceError::Interrupted`], and then a first
+    /// part was copied and the rest is as it was.
     ///
     /// # Safety
     /// `src` is valid for reads of `bytes` bytes, and nobody writes them meanwhile.
@@ -216,13 +217,17 @@ impl Session<'_> {
         open.packed.forget(target, || bytes, &mut open.arena);
         open.arena.prepare_write(&buffer, offset, bytes);
         let copy = trace::span(names::COPY_IN, 0, bytes);
+        let mut done = 0;
         let copied = Pieces::new(poll).copy(bytes, A_COPY, |at, now| {
             // SAFETY: the caller vouches for the source; the target lies in a live buffer.
-            unsafe { open.device.copy_in(target.wrapping_add(at), src.wrapping_add(at), now) }
+            unsafe { open.device.copy_in(target.wrapping_add(at), src.wrapping_add(at), now) }?;
+            done = at + now;
+            Ok(())
         });
         drop(copy);
+        // Where it did not begin at the first byte, nothing was left to clear.
+        open.arena.finish_write(&buffer, done as u64);
         copied?;
-        open.arena.finish_write(&buffer);
         self.worker.tally.h2d_bytes.add(bytes);
         Ok(())
     }

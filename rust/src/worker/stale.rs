@@ -51,7 +51,7 @@ impl Stale {
     #[inline]
     pub fn overwritten(&mut self, arena: &mut Arena) {
         for argument in self.0.drain(..) {
-            arena.finish_write(&argument.buffer);
+            arena.finish_write(&argument.buffer, argument.bytes);
         }
     }
 }

@@ -21,7 +21,14 @@ def wrap_kernel_entry(program: Program) -> None:
     returns = [copy for var in kernel.returns if isinstance(copy := copies[var.resolve()], Var)]
     name = f"{kernel.name}_entry"
     program.functions[name] = Function(
-        name, FunctionType.Orchestration, params, [launch], returns, kernel.loc, kernel.symbols
+        name,
+        FunctionType.Orchestration,
+        params,
+        [launch],
+        returns,
+        kernel.loc,
+        kernel.symbols,
+        left_out=kernel.left_out,
     )
     program.entry_name = name
 

@@ -73,7 +73,7 @@ def benchmark(
     Raises:
         TypeError: `compiled` is no compiled program, or an argument does not fit.
         ValueError: A number is wrong, or two settings exclude each other.
-        RuntimeError: This build records no spans.
+        RuntimeError: This build, or the device of somebody else's that it runs on, records no spans.
     """
     check_int("rounds", rounds)
     check_int("warmup", warmup)
@@ -103,17 +103,21 @@ def benchmark(
         check_device_id(device_id)
     compiled = programs.check_compiled(compiled)
     if not _pypto.trace_available():
-        raise failures.NO_SPANS("benchmark() needs spans, and this build was made with the feature trace-off")
+        raise failures.NO_SPANS(_no_markers(warmup + rounds, "this build was made with the feature trace-off"))
     plan = _Plan(rounds, warmup, until == "stable")
     if worker is not None:
         return _measure(worker, compiled, args, plan, config)
-    config = config or RunConfig(platform=platform or compiled.platform, device_id=device_id or 0)
+    place = config or RunConfig(platform=platform or compiled.platform, device_id=device_id or 0)
     runtime = programs.runtime_name(compiled)
-    active = ChipWorker.current(level=2, platform=config.platform, device_id=config.device_id, runtime=runtime)
+    active = ChipWorker.current(level=2, platform=place.platform, device_id=place.device_id, runtime=runtime)
     if active is not None:
         return _measure(active, compiled, args, plan, config)
-    with ChipWorker(config, runtime=runtime) as own:
+    with ChipWorker(place, runtime=runtime, enable_sdma=programs.needs_sdma(compiled)) as own:
         return _measure(own, compiled, args, plan, config)
+
+
+def _no_markers(launches: int, why: str) -> str:
+    return f"no [STRACE] markers captured across {launches} launches, of which benchmark() makes its statistics: {why}"
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,9 @@ class _Plan:
 def _measure(
     worker: ChipWorker, compiled: CompiledProgram, args: Sequence[Any], plan: _Plan, config: RunConfig | None
 ) -> BenchmarkStats:
+    if not worker._records_spans:
+        why = "the device is somebody else's (pypto.runtime.worker._SimplerWorker) and records none"
+        raise failures.NO_SPANS(_no_markers(plan.warmup + plan.rounds, why))
     notices.simulated_device(worker.platform)
     begin = time.perf_counter()
     handle = worker.register(compiled)

@@ -39,6 +39,10 @@ def to_dict(stats: BenchmarkStats) -> dict[str, Any]:
         "advice": [asdict(one) for one in stats.advice],
         "cold": _invocation_to_dict(stats.cold) if stats.cold is not None else None,
         "invocations": [_invocation_to_dict(one) for one in stats.invocations],
+        "rounds_dispatches": [
+            [[pid, [_invocation_to_dict(one) for one in launches]] for pid, launches in ranks.items()]
+            for ranks in stats.rounds_dispatches
+        ],
         "summary": {
             "host_wall_us": asdict(stats.host),
             "device_wall_us": asdict(stats.device),
@@ -70,6 +74,10 @@ def from_dict(record: Any) -> BenchmarkStats:
             advice=[Advice(**one) for one in record.get("advice", [])],
             cold=_invocation_from_dict(record["cold"]) if record["cold"] is not None else None,
             invocations=[_invocation_from_dict(one) for one in record["invocations"]],
+            rounds_dispatches=[
+                {pid: [_invocation_from_dict(one) for one in launches] for pid, launches in ranks}
+                for ranks in record.get("rounds_dispatches", [])
+            ],
         )
     except (KeyError, TypeError, ValueError) as error:
         raise failures.BAD_BENCHMARK_RECORD(f"the benchmark record is damaged: {error!r}") from error

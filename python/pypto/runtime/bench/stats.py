@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import statistics
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO
 
 from pypto import failures
 from pypto.runtime.advice import Advice
+from pypto.runtime.bench import dispatches
 from pypto.runtime.bench.comparison import Comparison, compare
+from pypto.runtime.bench.mean import mean_of, mean_tree, spans_of
 from pypto.runtime.bench.record import from_dict, from_json, to_dict
 from pypto.runtime.bench.summary import Summary
 from pypto.runtime.bench.verdict import Verdict, judge
@@ -203,7 +205,8 @@ class BenchmarkStats:
         """One value for each round.
 
         Args:
-            metric: `device`, `host`, `effective` (orchestration and tasks), or `union` (several devices only).
+            metric: `device`, `host`, `effective` (orchestration and tasks; of several devices the slowest), or `union`
+                (from the first begin on a host to the last end; several devices only).
 
         Raises:
             ValueError: The metric does not exist.
@@ -212,19 +215,21 @@ class BenchmarkStats:
             return list(self.device_wall_us)
         if metric == "host":
             return list(self.host_wall_us)
+        if metric == "effective" and dispatches.has_rounds(self):
+            return dispatches.slowest_rank(self, metric)
         if metric == "effective":
             return [invocation.effective_us for invocation in self.invocations]
         if metric == "union":
-            return []
+            return dispatches.unions(self)
         raise failures.UNKNOWN_METRIC(f"unknown metric {metric!r}; expected device, host, effective or union")
 
     def dispatch_groups(self) -> dict[tuple[int, int], list[TraceInvocation]]:
         """Launches of each round by process and slot, for programs on several devices; empty on one."""
-        return {}
+        return dispatches.groups(self)
 
     def dispatch_tasks(self) -> dict[tuple[int, int], str]:
-        """Names of tasks by process and slot, for programs on several devices; empty on one."""
-        return {}
+        """Names of programs by process and slot, for programs on several devices; empty on one."""
+        return {key: launches[0].task_name for key, launches in dispatches.groups(self).items()}
 
     def per_dispatch(self, metric: str = "device") -> dict[tuple[int, int], list[float]]:
         """One value for each round by process and slot, for programs on several devices; empty on one.
@@ -235,11 +240,11 @@ class BenchmarkStats:
         Raises:
             ValueError: The metric is none of `device`, `host` and `effective`.
         """
-        _check_metric(metric)
-        return {}
+        of = dispatches.measure(metric)
+        return {key: [of(launch) for launch in launches] for key, launches in dispatches.groups(self).items()}
 
     def per_rank(self, metric: str = "device") -> dict[int, list[float]]:
-        """One value for each round by process, for programs on several devices; empty on one.
+        """One sum for each round by process, for programs on several devices; empty on one.
 
         Args:
             metric: `device`, `host` or `effective`.
@@ -247,8 +252,7 @@ class BenchmarkStats:
         Raises:
             ValueError: The metric is none of `device`, `host` and `effective`.
         """
-        _check_metric(metric)
-        return {}
+        return dispatches.per_rank(self, metric)
 
     def format_tree(self, launch: int | None = None, *, us: bool = True) -> str:
         """The spans of one measured launch as a tree.
@@ -268,7 +272,8 @@ class BenchmarkStats:
                 f"launch {index} is out of range: {len(self.invocations)} launches were captured"
             )
         one = self.invocations[index]
-        header = f"launch[{index}] (pid={one.pid} inv={one.inv} hid={one.hid} task={one.task_name}):"
+        task = f" task={one.task_name}" if one.task_name != one.hid else ""
+        header = f"launch[{index}] (pid={one.pid} inv={one.inv} hid={one.hid}{dispatches.place_of(self, one)}{task}):"
         return f"{header}\n{one.format_tree(us=us)}"
 
     def print_tree(self, launch: int | None = None, *, us: bool = True, file: TextIO | None = None) -> None:
@@ -290,20 +295,23 @@ class BenchmarkStats:
         Args:
             pid: Selects a process of a program on several devices; nothing matches on one.
             slot: Selects one of its launches; nothing matches on one.
+
+        Raises:
+            ValueError: Several launches of a round match.
         """
-        if not self.invocations or pid is not None or slot is not None:
-            return None
-        first = self.invocations[0]
-        spans = [_mean_span(group) for group in self.spans_by_name().values()]
-        return TraceInvocation(first.pid, -1, first.hid, spans, first.task_name)
+        if dispatches.has_rounds(self):
+            found = dispatches.matching(self, pid, slot)
+            if len(found) > 1:
+                raise failures.SEVERAL_DISPATCHES(
+                    f"{len(found)} launches of a round match pid={pid} slot={slot}: {', '.join(map(str, found))}; "
+                    f"choose one with pid= and slot="
+                )
+            return mean_of(next(iter(found.values()), []))
+        return None if pid is not None or slot is not None else mean_of(self.invocations)
 
     def spans_by_name(self) -> dict[str, list[TraceSpan]]:
         """The spans of all measured launches by their names: of each launch the first with the name."""
-        groups: dict[str, list[TraceSpan]] = {}
-        for invocation in self.invocations:
-            for name, span in invocation.by_name().items():
-                groups.setdefault(name, []).append(span)
-        return groups
+        return spans_of(self.invocations)
 
     def format_mean_tree(
         self, *, us: bool = True, spread: str = "stdev", pid: int | None = None, slot: int | None = None
@@ -316,25 +324,18 @@ class BenchmarkStats:
             pid: As in `mean_invocation`.
             slot: As in `mean_invocation`.
         """
-        from pypto.runtime.span_tree import duration
-
-        mean = self.mean_invocation(pid=pid, slot=slot)
-        if mean is None:
+        if dispatches.has_rounds(self):
+            if self.unstable_dispatch_slots:
+                return "no mean: slots do not launch the same program in each round"
+            trees = [
+                f"dispatch pid={rank} slot={place} task={launches[0].task_name} - "
+                + mean_tree(launches, self.warmup, us=us, spread=spread)
+                for (rank, place), launches in dispatches.matching(self, pid, slot).items()
+            ]
+            return "\n\n".join(trees) or f"no launch matches pid={pid} slot={slot}"
+        if not self.invocations or pid is not None or slot is not None:
             return "no span tree captured"
-        groups = self.spans_by_name()
-
-        def columns(span: TraceSpan) -> Iterable[str]:
-            lengths = [one.dur for one in groups[span.name]]
-            yield duration(span.dur, us=us)
-            if spread in ("stdev", "both"):
-                yield f"±{duration(_stdev(lengths), us=us)}"
-            if spread in ("minmax", "both"):
-                yield f"[{duration(min(lengths), us=us)}..{duration(max(lengths), us=us)}]"
-
-        shown = {"stdev": " ±stdev", "minmax": " [min..max]", "both": " ±stdev [min..max]"}.get(spread, "")
-        count = len(self.invocations)
-        header = f"mean of {count} launches (warmup {self.warmup} excluded); each node: mean{shown}:"
-        return f"{header}\n{mean.format_tree(us=us, value_fn=columns)}"
+        return mean_tree(self.invocations, self.warmup, us=us, spread=spread)
 
     def print_mean_tree(
         self,
@@ -357,31 +358,17 @@ class BenchmarkStats:
         print(self.format_mean_tree(us=us, spread=spread, pid=pid, slot=slot), file=file or sys.stdout)
 
     def __str__(self) -> str:
-        """One line: the device time and the host time."""
+        """The device time and the host time in one line; several devices have more to say."""
         if not self.device_wall_us:
             return f"BenchmarkStats(rounds={self.rounds}: no samples)"
         head = f"BenchmarkStats(rounds={self.rounds}, warmup={self.warmup})"
+        ranks, line = dispatches.summary(self)
         host = _summary("host_wall_us", self.host)
         if self.all_zero_device:
             return f"{head}: device_wall_us all 0, the device reports no time (use host_wall_us); {host}"
-        return f"{head}: {_summary('device_wall_us', self.device)}; {host}"
-
-
-def _check_metric(metric: str) -> None:
-    if metric not in ("device", "host", "effective"):
-        raise failures.UNKNOWN_METRIC(f"unknown metric {metric!r}; expected device, host or effective")
-
-
-def _stdev(values: Sequence[float]) -> float:
-    return float(statistics.stdev(values)) if len(values) > 1 else 0.0
+        return f"{head}: {_summary('device_wall_us', self.device)}{ranks}; {host}{line}"
 
 
 def _summary(name: str, summary: Summary) -> str:
     shown = ("min", "median", "mean", "max", "stdev")
     return f"{name} " + " ".join(f"{label}={getattr(summary, label):.1f}" for label in shown)
-
-
-def _mean_span(spans: list[TraceSpan]) -> TraceSpan:
-    first = spans[0]
-    begin, length = (round(statistics.fmean(getattr(span, name) for span in spans)) for name in ("ts", "dur"))
-    return TraceSpan(first.pid, first.tid, -1, first.hid, first.depth, first.name, begin, length, first.attrs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from pypto import _pypto, failures
@@ -56,7 +57,10 @@ def profile(
     refuse_resident("profile", args)
     whole = call_args.with_outputs(compiled, args)
     found = _launched(compiled, whole, launches, warmup, cores)
-    with ChipWorker(RunConfig(platform=compiled.platform, cores=cores)) as worker:
+    config = RunConfig(platform=compiled.platform, cores=cores)
+    runtime, sdma = programs.runtime_name(compiled), programs.needs_sdma(compiled)
+    # Not entered: the program that asks may be inside a worker of the same platform and device.
+    with closing(ChipWorker(config, runtime=runtime, enable_sdma=sdma)) as worker:
         resident = [worker.from_host(arg) if is_tensor(arg) else arg for arg in whole]
         stats = benchmark(compiled, resident, rounds=launches, warmup=warmup, worker=worker)
         for tensor in resident:

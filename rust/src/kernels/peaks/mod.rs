@@ -10,7 +10,8 @@ mod memory;
 
 use super::Isa;
 use memory::Memory;
-use std::sync::Barrier;
+use std::sync::{Arc, Barrier, mpsc};
+use std::thread;
 use std::time::Instant;
 
 /// Bytes that outgrow the caches of all cores.
@@ -40,53 +41,73 @@ pub struct Peaks {
 }
 
 impl Peaks {
-    /// Measures for about a second.
+    /// Measures for about a second, on `threads` threads or as many of them as the system starts.
     pub fn measure(isa: Isa, threads: usize) -> Self {
         let large = Memory::new(LARGE);
         let small: Vec<Memory> = (0..threads).map(|_| Memory::new(SMALL)).collect();
         let part = LARGE / threads / 2 / 512 * 512;
         let halves = |thread: usize| (large.at(2 * part * thread), large.at(2 * part * thread + part));
         // SAFETY: each thread has a part of the large buffer and a small one to itself.
-        let read = best(threads, &|thread| unsafe { memory::read(halves(thread).0, 2 * part) });
-        let copy = best(threads, &|thread| {
+        let read = rate(threads, &|thread| unsafe { memory::read(halves(thread).0, 2 * part) });
+        let copy = rate(threads, &|thread| {
             let (to, from) = halves(thread);
             // SAFETY: as above.
             unsafe { super::copy_past_caches(to, from, part) };
         });
-        let cached_read = best(threads, &|thread| {
+        let cached_read = rate(threads, &|thread| {
             for _ in 0..READS {
                 // SAFETY: as above.
                 unsafe { memory::read(small[thread].at(0), SMALL) };
             }
         });
-        let all = (2 * part * threads) as f64;
-        let [fp32, bf16, int8] =
-            arithmetic::loops(isa).map(|peak| peak.operations * threads as f64 / best(threads, &|_| (peak.run)()));
-        let cached = (SMALL * READS * threads) as f64 / cached_read;
-        Self { read: all / read, copy: all / copy, cached_read: cached, fp32, bf16, int8 }
+        let [fp32, bf16, int8] = arithmetic::loops(isa).map(|peak| peak.operations * rate(threads, &|_| (peak.run)()));
+        let moved = (2 * part) as f64;
+        Self {
+            read: moved * read,
+            copy: moved * copy,
+            cached_read: (SMALL * READS) as f64 * cached_read,
+            fp32,
+            bf16,
+            int8,
+        }
     }
 }
 
-/// Seconds of the quickest round in which each thread does `work`, which gets its number.
-fn best(threads: usize, work: &(dyn Fn(usize) + Sync)) -> f64 {
-    let barrier = &Barrier::new(threads);
-    let rounds = |thread: usize| {
-        let round = || {
-            barrier.wait();
-            let begin = Instant::now();
-            work(thread);
-            // Until the last has ended: the round of all is what counts.
-            barrier.wait();
-            begin.elapsed().as_secs_f64()
-        };
-        std::iter::repeat_with(round).take(ROUNDS).fold(f64::INFINITY, f64::min)
-    };
-    std::thread::scope(|scope| {
+/// How often all threads together do `work`, which gets the number of its thread, in a second of their quickest round.
+fn rate(threads: usize, work: &(dyn Fn(usize) + Sync)) -> f64 {
+    rate_of(threads, thread::Builder::new, work)
+}
+
+fn rate_of(threads: usize, builder: impl Fn() -> thread::Builder, work: &(dyn Fn(usize) + Sync)) -> f64 {
+    thread::scope(|scope| {
+        let mut starts = Vec::new();
         for thread in 1..threads {
-            scope.spawn(move || rounds(thread));
+            // Told only when all have started: who waits for one that never comes would wait for ever.
+            let (start, told) = mpsc::channel::<Arc<Barrier>>();
+            let rounds = move || told.recv().map_or(0.0, |barrier| quickest(&barrier, || work(thread)));
+            if builder().spawn_scoped(scope, rounds).is_err() {
+                break;
+            }
+            starts.push(start);
         }
-        rounds(0)
+        let together = 1 + starts.len();
+        let barrier = Arc::new(Barrier::new(together));
+        starts.into_iter().for_each(|start| start.send(barrier.clone()).expect("it waits for this"));
+        together as f64 / quickest(&barrier, || work(0))
     })
+}
+
+/// Seconds of the quickest round of all threads.
+fn quickest(barrier: &Barrier, work: impl Fn()) -> f64 {
+    let round = || {
+        barrier.wait();
+        let begin = Instant::now();
+        work();
+        // Until the last has ended: the round of all is what counts.
+        barrier.wait();
+        begin.elapsed().as_secs_f64()
+    };
+    std::iter::repeat_with(round).take(ROUNDS).fold(f64::INFINITY, f64::min)
 }
 
 #[cfg(test)]
@@ -101,5 +122,22 @@ mod tests {
             assert!([read, copy, fp32, bf16, int8].iter().all(|&peak| peak > 1e8 && peak < 1e14), "{isa}: {peaks:?}");
             assert!(cached_read > read, "{isa}: {peaks:?}");
         }
+    }
+
+    #[test]
+    fn where_the_system_starts_fewer_threads_those_are_measured() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        use std::time::Duration;
+        let (asked, worked) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        // The second thread would need more address space than there is.
+        let builder =
+            || thread::Builder::new().stack_size([1 << 20, 1 << 62][asked.fetch_add(1, Ordering::Relaxed).min(1)]);
+        let rate = rate_of(4, builder, &|thread| {
+            assert!(thread < 2);
+            worked.fetch_add(1, Ordering::Relaxed);
+            thread::sleep(Duration::from_millis(1));
+        });
+        assert_eq!(worked.into_inner(), 2 * ROUNDS);
+        assert!(rate > 0.0 && rate <= 2000.0, "two threads, a millisecond each: {rate}");
     }
 }

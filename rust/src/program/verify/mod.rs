@@ -6,6 +6,7 @@
 mod tests;
 mod tile;
 
+use super::depth::SHALLOW;
 use super::signature::ScalarRule;
 use super::{
     Dim, FnParam, Function, LaunchArg, Loc, Operand, OrderRule, ParamKind, Place, Program, ScalarOp, ScalarType, Stmt,
@@ -53,12 +54,24 @@ pub enum ProgramError {
     /// The bytes are no encoded program of this version.
     #[error("{0}")]
     Undecodable(String),
+    /// A program that nests deep is made ready on a thread of its own, with a stack of 16 MiB, and the system started none.
+    /// Raise the limit of threads or of memory (`ulimit -u`, `ulimit -v`), or end some.
+    #[error(
+        "the program nests more than {SHALLOW} levels deep, so that it is made ready on a thread of its own, and the system \
+         started none: {0}. Raise the limit of threads or memory, or nest less"
+    )]
+    NoThread(String),
 }
 
 impl ProgramError {
     /// The class of the error.
     pub fn kind(&self) -> ErrorKind {
-        ErrorKind::Value
+        match self {
+            ProgramError::Invalid { .. } | ProgramError::Unsupported { .. } | ProgramError::Undecodable(_) => {
+                ErrorKind::Value
+            }
+            ProgramError::NoThread(_) => ErrorKind::Runtime,
+        }
     }
 
     /// The stable name of the error.
@@ -67,6 +80,7 @@ impl ProgramError {
             ProgramError::Invalid { .. } => "invalid_program",
             ProgramError::Unsupported { .. } => "unsupported_by_device",
             ProgramError::Undecodable(_) => "undecodable_program",
+            ProgramError::NoThread(_) => "no_thread",
         }
     }
 }
@@ -91,7 +105,7 @@ use rule;
 
 /// Checks every rule that the rest of the crate relies on. Any value is either accepted or refused; none panics.
 pub fn verify(program: &Program) -> Result<(), ProgramError> {
-    program.walked(|| verify_here(program))
+    program.walked(|| verify_here(program))?
 }
 
 fn verify_here(program: &Program) -> Result<(), ProgramError> {

@@ -85,6 +85,25 @@ fn new_memory_never_shows_the_bytes_of_another_tensor() {
     }
 }
 
+/// A piece is 128 MiB: the only copies that end half-way on a device which does not fail.
+#[test]
+fn a_copy_that_was_interrupted_shows_its_first_part_and_nothing_of_an_earlier_tensor() {
+    const PIECE: usize = 128 << 20;
+    let worker = Fake::adding().open_with(1 << 30, false);
+    let data = vec![7; PIECE + 1000];
+    let old = upload(&worker, &data);
+    worker.free(&old).unwrap();
+    let new = worker.allocate(spec(&[data.len() as u64], DType::U8)).unwrap();
+    let mut session = worker.enter("copy_to").unwrap();
+    // SAFETY: the buffer is as large as the data.
+    let copied = unsafe { session.copy_to(new.addr(), vec![9; data.len()].as_ptr(), new.bytes(), &mut || false) };
+    drop(session);
+    assert_eq!(copied.unwrap_err().kind(), ErrorKind::Interrupted);
+    let held = download(&worker, &new);
+    assert!(held[..PIECE].iter().all(|&byte| byte == 9));
+    assert!(held[PIECE..].iter().all(|&byte| byte == 0));
+}
+
 #[test]
 fn exhaustion_leaves_everything_as_it_was() {
     let worker = Fake::adding().open_with(1 << 16, false);

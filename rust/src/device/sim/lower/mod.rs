@@ -50,7 +50,7 @@ pub(super) enum Purpose {
 
 /// Lowers a program that [`crate::program::verify`] accepted.
 pub(super) fn lower(program: &Program, isa: Isa, purpose: Purpose) -> Result<Lowered, DeviceError> {
-    program.walked(|| lower_here(program, isa, purpose))
+    program.walked(|| lower_here(program, isa, purpose))?
 }
 
 fn lower_here(program: &Program, isa: Isa, purpose: Purpose) -> Result<Lowered, DeviceError> {
