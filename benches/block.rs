@@ -55,7 +55,15 @@ struct Case<'a> {
 
 fn compare(c: &mut Criterion, case: &Case<'_>, mats: &[Mat], mut plain: impl FnMut()) {
     let block = Block::new(case.op, case.dtypes, Isa::from_env().unwrap()).unwrap();
-    let args = Args { rows: case.region[0], cols: case.region[1], mats, scalars: case.scalars, tensor: None };
+    let mut scratch = vec![0u64; block.scratch_bytes(case.bytes) / 8 + 1];
+    let args = Args {
+        rows: case.region[0],
+        cols: case.region[1],
+        mats,
+        scalars: case.scalars,
+        tensor: None,
+        scratch: scratch.as_mut_ptr().cast(),
+    };
     // SAFETY: the matrices are as large as they say, and apart.
     let ours = best(c, case.name, || unsafe { block.run(black_box(&args)) });
     let loops = best(c, &format!("{} as a plain loop", case.name), &mut plain);

@@ -38,8 +38,12 @@ impl<T: Copy + Default> Matrix<T> {
 
 fn run(op: BlockOp, dtypes: &[DType], isa: Isa, rows: usize, cols: usize, mats: &[Mat], scalars: &[u64]) {
     let block = Block::new(op, dtypes, isa).unwrap();
+    let bytes = mats.iter().map(|mat| mat.rows * mat.cols * mat.col.unsigned_abs()).sum();
+    let mut room = vec![0u64; block.scratch_bytes(bytes).div_ceil(8) + 8];
+    let scratch = room.as_mut_ptr().cast::<u8>();
+    let scratch = scratch.wrapping_add(scratch.align_offset(64));
     // SAFETY: the matrices are as large as they say, and apart.
-    unsafe { block.run(&Args { rows, cols, mats, scalars, tensor: None }) };
+    unsafe { block.run(&Args { rows, cols, mats, scalars, tensor: None, scratch }) };
 }
 
 #[test]

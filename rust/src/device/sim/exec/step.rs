@@ -61,10 +61,7 @@ impl<'a> Core<'a> {
         match step {
             Step::Chain(chain) => self.chain(id, chain, frame),
             Step::MatMul(product) => self.matmul(id, product, frame),
-            Step::Block(block) => {
-                self.stop_recording();
-                self.block(block, frame)
-            }
+            Step::Block(block) => self.block(id, block, frame),
         }
     }
 
@@ -159,31 +156,36 @@ impl<'a> Core<'a> {
         let crew = self.crew();
         let lane = crew.lane();
         let places = &replay.operands[operands..taken.operands];
+        let words = &replay.scalars[scalars..taken.scalars];
+        if let Step::Block(block) = taken.id.of(crew.context.lowered) {
+            self.budget -= crew.block_again(block, taken, places, words);
+            return;
+        }
         lane.mems.clear();
         lane.mems.extend(places.iter().map(|place| place.address(crew.context.tensors, lane.tiles)));
         self.budget -= match taken.id.of(crew.context.lowered) {
-            Step::Chain(chain) => crew.chain(chain, taken.extents, &lane.mems, &replay.scalars[scalars..taken.scalars]),
+            Step::Chain(chain) => crew.chain(chain, taken.extents, &lane.mems, words),
             Step::MatMul(product) => crew.matmul(product, taken.extents, taken.trans, &lane.mems),
-            Step::Block(_) => unreachable!("not written down"),
+            Step::Block(_) => unreachable!("taken above"),
         };
     }
 
-    fn crew(&self) -> Crew<'a> {
+    pub(super) fn crew(&self) -> Crew<'a> {
         Crew { context: self.context, number: self.number, alone: self.alone }
     }
 }
 
 /// The cores at work on one step.
 #[derive(Clone, Copy)]
-struct Crew<'a> {
-    context: &'a Context<'a>,
+pub(super) struct Crew<'a> {
+    pub context: &'a Context<'a>,
     number: usize,
     alone: bool,
 }
 
 impl<'a> Crew<'a> {
     /// The lane of the core that takes the step. Parts use what lanes have for parts and nothing else.
-    fn lane(&self) -> &'a mut Lane {
+    pub fn lane(&self) -> &'a mut Lane {
         // SAFETY: a lane is of one core, and one thread at a time is this core; nobody else holds it across these calls.
         unsafe { &mut *self.context.lanes.add(self.number) }
     }
@@ -297,7 +299,7 @@ impl<'a> Crew<'a> {
 
     /// How many parts to make of `work` that can be cut into at most `most`. A part is also what can be interrupted, so
     /// long steps are cut for one core too.
-    fn parts(&self, work: u64, most: u64) -> u64 {
+    pub fn parts(&self, work: u64, most: u64) -> u64 {
         let cut = work >= 2 * PART_PS && self.alone && self.context.pool.cores() > 1 || work >= LONG_PS;
         if cut { (work / PART_PS).clamp(1, most.max(1)) } else { 1 }
     }
@@ -327,13 +329,13 @@ fn turned(operand: &MemUse, span: [u64; 2], frame: &Frame) -> Option<(*mut u8, i
 }
 
 /// Lets the parts of one step see its addresses.
-struct Shared<T>(T);
+pub(super) struct Shared<T>(pub T);
 
 // SAFETY: the parts use the addresses for different rows, columns or cores, as each use says.
 unsafe impl<T> Sync for Shared<T> {}
 
 impl<T> Shared<T> {
-    fn get(&self) -> &T {
+    pub fn get(&self) -> &T {
         &self.0
     }
 }
