@@ -65,13 +65,13 @@ impl Cut {
         }
     }
 
-    /// Parts begin at multiples of this: a part of columns has whole cache lines of each row, for any type of elements, and
-    /// transposes go by squares.
+    /// Parts begin at multiples of this: transposes go by squares, and of narrow strips of columns each row would be a new page
+    /// for the prefetcher.
     fn grain(self) -> u64 {
         match self {
             Cut::Rows | Cut::RowsLookedUp | Cut::Never => 1,
             Cut::Turned => 16,
-            Cut::Cols => 64,
+            Cut::Cols => 512,
         }
     }
 

@@ -27,6 +27,10 @@ mod squares;
 mod squares_x86;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_parts;
+#[cfg(test)]
+mod tests_of_sorting;
 mod wide;
 
 pub use cut::MOST;

@@ -176,13 +176,15 @@ impl Crew<'_> {
             }
         }
         let context = self.context;
+        // SAFETY: one thread at a time runs as this core.
+        let scratch = unsafe { (*context.lanes.add(self.number)).scratch };
         let args = Args {
             rows: rows as usize,
             cols: cols as usize,
             mats: &mats[..step.mems.len()],
             scalars: &scalars[..step.scalars.len()],
             tensor: whole.as_ref(),
-            scratch: self.lane().scratch,
+            scratch,
         };
         let argument = args.mats.get(1).map_or(0, |mat| (mat.rows as u64).saturating_mul(mat.cols as u64));
         let block = &step.block;

@@ -6,7 +6,7 @@ use super::frame::Frame;
 use super::grid::Grid;
 use super::interpret::{Context, Core, Lane};
 use super::packed::Packed;
-use super::replay::{Evaluated, Replay, StepId, Taken, product_operands};
+use super::replay::{Evaluated, Place, Replay, StepId, Taken, product_operands};
 use crate::device::TensorArg;
 use crate::device::sim::code::{ChainStep, MatMulStep, Mem, MemUse, Step};
 use crate::device::sim::lower::lane_bits;
@@ -154,19 +154,12 @@ impl<'a> Core<'a> {
     #[inline]
     pub(super) fn step_again(&mut self, replay: &Replay, taken: &Taken, operands: usize, scalars: usize) {
         let crew = self.crew();
-        let lane = crew.lane();
         let places = &replay.operands[operands..taken.operands];
         let words = &replay.scalars[scalars..taken.scalars];
-        if let Step::Block(block) = taken.id.of(crew.context.lowered) {
-            self.budget -= crew.block_again(block, taken, places, words);
-            return;
-        }
-        lane.mems.clear();
-        lane.mems.extend(places.iter().map(|place| place.address(crew.context.tensors, lane.tiles)));
         self.budget -= match taken.id.of(crew.context.lowered) {
-            Step::Chain(chain) => crew.chain(chain, taken.extents, &lane.mems, words),
-            Step::MatMul(product) => crew.matmul(product, taken.extents, taken.trans, &lane.mems),
-            Step::Block(_) => unreachable!("taken above"),
+            Step::Chain(chain) => crew.chain(chain, taken.extents, crew.addresses(places), words),
+            Step::MatMul(product) => crew.matmul(product, taken.extents, taken.trans, crew.addresses(places)),
+            Step::Block(block) => crew.block_again(block, taken, places, words),
         };
     }
 
@@ -179,7 +172,7 @@ impl<'a> Core<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Crew<'a> {
     pub context: &'a Context<'a>,
-    number: usize,
+    pub number: usize,
     alone: bool,
 }
 
@@ -188,6 +181,15 @@ impl<'a> Crew<'a> {
     pub fn lane(&self) -> &'a mut Lane {
         // SAFETY: a lane is of one core, and one thread at a time is this core; nobody else holds it across these calls.
         unsafe { &mut *self.context.lanes.add(self.number) }
+    }
+
+    /// Where operands that were written down lie now.
+    #[inline]
+    fn addresses(&self, places: &[Place]) -> &'a [MemArg] {
+        let lane = self.lane();
+        lane.mems.clear();
+        lane.mems.extend(places.iter().map(|place| place.address(self.context.tensors, lane.tiles)));
+        &lane.mems
     }
 
     /// Runs a chain over a region whose operands were checked against it; gives its work.
