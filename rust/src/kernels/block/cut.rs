@@ -94,9 +94,9 @@ impl Cut {
         for (at, (to, mat)) in room.iter_mut().zip(args.mats).enumerate() {
             *to = match self {
                 Cut::RowsLookedUp if at == 1 => *mat,
-                Cut::Rows | Cut::RowsLookedUp => mat.from_row(first),
-                Cut::Turned if at == 0 => mat.from_row(first),
-                Cut::Turned | Cut::Cols => mat.from_col(first),
+                Cut::Rows | Cut::RowsLookedUp => mat.skip_rows(first),
+                Cut::Turned if at == 0 => mat.skip_rows(first),
+                Cut::Turned | Cut::Cols => mat.skip_cols(first),
                 Cut::Never => *mat,
             };
         }

@@ -22,13 +22,13 @@ impl Mat {
     pub const NONE: Self = Self { data: std::ptr::null_mut(), row: 0, col: 0, rows: 0, cols: 0 };
 
     /// Without the rows before `first`.
-    pub(super) fn from_row(&self, first: usize) -> Self {
+    pub(super) fn skip_rows(&self, first: usize) -> Self {
         let data = self.data.wrapping_offset(first as isize * self.row);
         Self { data, rows: self.rows.saturating_sub(first), ..*self }
     }
 
     /// Without the columns before `first`.
-    pub(super) fn from_col(&self, first: usize) -> Self {
+    pub(super) fn skip_cols(&self, first: usize) -> Self {
         let data = self.data.wrapping_offset(first as isize * self.col);
         Self { data, cols: self.cols.saturating_sub(first), ..*self }
     }

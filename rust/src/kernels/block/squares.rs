@@ -66,9 +66,9 @@ impl<T: Copy + Default> Squares<T> for Plain {
             for (at, line) in (0..).zip(&mut block) {
                 *line = x.offset(at * x_row).cast::<[T; 16]>().read_unaligned();
             }
-            for at in 0..16 {
-                let line: [T; 16] = std::array::from_fn(|from| block[from][at]);
-                out.offset(at as isize * out_row).cast::<[T; 16]>().write_unaligned(line);
+            let turned: [[T; 16]; 16] = std::array::from_fn(|at| std::array::from_fn(|from| block[from][at]));
+            for (at, line) in (0..).zip(turned) {
+                out.offset(at * out_row).cast::<[T; 16]>().write_unaligned(line);
             }
         }
     }
