@@ -12,7 +12,7 @@ typedef float floats __attribute__((vector_size(64)));
 typedef long long longs __attribute__((vector_size(64)));
 
 #define CHAINS 16
-#define PEAK_ROUNDS 100000
+#define PEAK_ROUNDS 1000000 // milliseconds, beside which handing the work to a thread is nothing
 
 // CHAINS independent chains, so that neither latency nor loads bound the arithmetic.
 #define PEAK(type, zero, step)                                                                                         \

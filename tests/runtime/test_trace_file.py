@@ -284,6 +284,7 @@ def test_a_swimlane_is_written_beside_the_program(
     task = records["tasks"][0]
     assert (task["name"], task["kernel"]) == ("half", 0)
     assert task["duration_ns"] > 0
+    assert 1 <= task["timed_with"] <= len(records["tasks"])
 
 
 def test_a_swimlane_of_a_return_style_call_gives_its_result(program: ir.CompiledProgram) -> None:

@@ -3,8 +3,9 @@
 import os
 from typing import TypeAlias, final
 
-_Span: TypeAlias = tuple[int, int, int, str, int, int, int, str | None, int | None, bool]
-"""`(tid, inv, depth, name, ts, dur, arg, attribute, core, is_device)`; `ts` and `dur` in ns of the monotonic clock."""
+_Span: TypeAlias = tuple[int, int, int, str, int, int, int, str | None, int | None, int, bool]
+"""`(tid, inv, depth, name, ts, dur, arg, attribute, core, timed_with, is_device)`; `ts`, `dur` in ns of the monotonic
+clock, of which `timed_with` tasks share two readings."""
 
 @final
 class Recording:

@@ -37,7 +37,7 @@ def launch(compiled: CompiledProgram, config: RunConfig, args: tuple[Any, ...], 
     * `enable_chip_swimlane`: `merged_swimlane_<time>.json` opens in Perfetto. Level 1 shows the tasks on their cores, 2
       also the device's whole work, 3 also the time from the first task to the last, 4 everything, the host's part
       included. `RECORDS` lists the tasks of the launch as data: core, kernel, name, source line, begin and length in
-      nanoseconds.
+      nanoseconds, and how many tasks share the two readings of the clock behind these (1 where they are its own).
     * `enable_scope_stats`: `scope_stats/scope_stats.jsonl` has a line for each kernel or scope: tasks, cores, times in
       nanoseconds.
     * Both: `name_map_<program>.json`, the names of the kernels by their numbers.
@@ -100,6 +100,7 @@ def _tasks(events: list[dict[str, Any]], tracks: dict[tuple[int, int], str]) -> 
             "launch": arguments["launch"],
             "begin_ns": round(event["ts"] * 1000),
             "duration_ns": round(event["dur"] * 1000),
+            "timed_with": arguments.get("timed_with", 1),
         }
 
 

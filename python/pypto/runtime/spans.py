@@ -37,7 +37,8 @@ class TraceSpan:
         name: Dotted path.
         ts: Begin in ns: of the monotonic clock on the host, since the begin of `device_wall` on the device.
         dur: Length in ns.
-        attrs: What else is known, as `key=value` words.
+        attrs: What else is known, as `key=value` words. `timed_with=8`: the task was timed together with seven others,
+            and `dur` is an eighth of their time.
     """
 
     pid: int
@@ -193,10 +194,12 @@ def _invocation(pid: int, inv: int, raw: list[_pypto._Span]) -> TraceInvocation:
     walls = [ts for name, ts in device if name == DEVICE_WALL]
     origin = walls[0] if walls else min((ts for _, ts in device), default=0)
     spans = []
-    for tid, _, depth, name, ts, dur, arg, attribute, core, is_device in raw:
+    for tid, _, depth, name, ts, dur, arg, attribute, core, timed_with, is_device in raw:
         words = [f"{attribute}={arg}"] if attribute else []
         if core is not None:
             words.append(f"core={core}")
+        if timed_with > 1:
+            words.append(f"timed_with={timed_with}")
         if is_device:
             words.append("clk=dev")
         spans.append(TraceSpan(pid, tid, inv, hid, depth, name, ts - origin if is_device else ts, dur, " ".join(words)))

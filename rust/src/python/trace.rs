@@ -9,8 +9,8 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What `drain` gives for one span: `(tid, inv, depth, name, ts, dur, arg, attribute, core, is_device)`.
-type SpanTuple = (u32, u32, usize, &'static str, u64, u64, u64, Option<&'static str>, Option<usize>, bool);
+/// What `drain` gives for one span: `(tid, inv, depth, name, ts, dur, arg, attribute, core, timed_with, is_device)`.
+type SpanTuple = (u32, u32, usize, &'static str, u64, u64, u64, Option<&'static str>, Option<usize>, u32, bool);
 
 /// Records spans of all threads while it is open.
 #[pyclass(frozen, module = "pypto._pypto")]
@@ -53,10 +53,10 @@ impl Recording {
 }
 
 fn span_tuple(span: &SpanRecord) -> SpanTuple {
-    let SpanRecord { begin_ns, duration_ns, arg, invocation, tid, name, track } = *span;
+    let SpanRecord { begin_ns, duration_ns, arg, timed_with, invocation, tid, name, track } = *span;
     let text = name.text();
     let (attribute, core) = (name.attribute(), track.core_index());
-    (tid, invocation, name.depth(), text, begin_ns, duration_ns, arg, attribute, core, track.is_device())
+    (tid, invocation, name.depth(), text, begin_ns, duration_ns, arg, attribute, core, timed_with, track.is_device())
 }
 
 /// Whether launches print their spans; see [`mirror_trace`].

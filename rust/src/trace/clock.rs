@@ -56,9 +56,22 @@ pub fn ticks_to_ns(ticks: u64) -> u64 {
     if source() == MONOTONIC {
         return ticks;
     }
-    let bits = NS_PER_TICK.load(Ordering::Relaxed);
-    let rate = if bits == 0 { Anchor::take().ns_per_tick } else { f64::from_bits(bits) };
-    (ticks as f64 * rate).round() as u64
+    (ticks as f64 * ns_per_tick()).round() as u64
+}
+
+/// The length of `ns` nanoseconds in ticks; waits as [`ticks_to_ns`] does.
+pub fn ns_to_ticks(ns: u64) -> u64 {
+    if source() == MONOTONIC {
+        return ns;
+    }
+    (ns as f64 / ns_per_tick()).round() as u64
+}
+
+fn ns_per_tick() -> f64 {
+    match NS_PER_TICK.load(Ordering::Relaxed) {
+        0 => Anchor::take().ns_per_tick,
+        bits => f64::from_bits(bits),
+    }
 }
 
 /// The time of `CLOCK_MONOTONIC` in nanoseconds.

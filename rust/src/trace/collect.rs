@@ -11,7 +11,7 @@
 use super::clock::Anchor;
 use super::gauge::Gauge;
 use super::ring::{Consumer, Producer, ring};
-use super::{Drained, Record, SpanRecord, clock, forks};
+use super::{Drained, Record, SpanRecord, clock, forks, tasks};
 use crate::sync::global::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ const MAX_STORED: usize = 1 << 20;
 
 /// How many guards live.
 static ENABLED: AtomicU32 = AtomicU32::new(0);
-/// Records of threads that have no ring.
+/// Spans of threads that have no ring.
 static LOST: AtomicU64 = AtomicU64::new(0);
 /// Rings of threads that recorded for the first time. Apart from the collector, so that no thread waits for a drain.
 static NEW: Mutex<Vec<Source>> = Mutex::new(Vec::new());
@@ -54,6 +54,7 @@ enum Local {
 /// The collector's end of a thread's ring.
 pub(super) struct Source {
     consumer: Consumer,
+    reader: tasks::Reader,
     tid: u32,
 }
 
@@ -98,35 +99,41 @@ pub(super) fn add_gauge(gauge: &Arc<Gauge>) {
 /// first record of a thread makes its ring.
 #[inline]
 pub fn record(record: Record) {
+    record_all(std::iter::once(record), 1);
+}
+
+/// As [`record`], for records that stand for `spans` together: all of them come in one drain, or none does.
+#[inline(always)]
+pub(super) fn record_all(records: impl ExactSizeIterator<Item = Record>, spans: u64) {
     if !is_enabled() {
         return;
     }
     let pushed = LOCAL.try_with(|local| match &mut *local.borrow_mut() {
-        Local::Recording(producer) => producer.push(record),
-        local => record_first(local, record),
+        Local::Recording(producer) => producer.push(records, spans),
+        local => record_first(local, &mut { records }, spans),
     });
     if pushed.is_err() {
         // The thread is past the end of its ring: a span in a destructor of another thread-local value.
-        LOST.fetch_add(1, Ordering::Relaxed);
+        LOST.fetch_add(spans, Ordering::Relaxed);
     }
 }
 
 #[cold]
-fn record_first(local: &mut Local, record: Record) {
+fn record_first(local: &mut Local, records: &mut dyn ExactSizeIterator<Item = Record>, spans: u64) {
     if matches!(local, Local::New) {
         *local = Local::Refused;
         let mut new = lock(&NEW);
         if new.len() < MAX_RINGS {
             let (mut producer, consumer) = ring(RING_RECORDS);
-            producer.push(record);
+            producer.push(records, spans);
             *local = Local::Recording(producer);
             // SAFETY: it takes nothing, touches nothing and cannot fail.
             let tid = unsafe { libc::gettid() } as u32;
-            new.push(Source { consumer, tid });
+            new.push(Source { consumer, reader: tasks::Reader::default(), tid });
             return;
         }
     }
-    LOST.fetch_add(1, Ordering::Relaxed);
+    LOST.fetch_add(spans, Ordering::Relaxed);
 }
 
 /// Spans are recorded while any such guard lives. It sees what ends while it lives; [`Enabled::drain`] takes it.
@@ -148,7 +155,7 @@ pub fn enable() -> Enabled {
     ENABLED.fetch_add(1, Ordering::SeqCst);
     let anchor = Anchor::take();
     let present = collector.gauges.iter().filter_map(|gauge| gauge.upgrade()?.present(begin));
-    let counters = present.map(|record| SpanRecord::new(&anchor, record, 0)).collect();
+    let counters = present.map(|record| SpanRecord::new(&anchor, record, 1, 0)).collect();
     collector.stores.insert(store, Store { counters, ..Store::default() });
     Enabled { store }
 }
@@ -193,17 +200,19 @@ impl Collector {
         let mut spans = mem::take(&mut self.roots);
         let mut counters = Vec::new();
         let mut dropped = LOST.swap(0, Ordering::Relaxed);
-        for ((Source { consumer, tid }, first), (_, second)) in self.sources.iter_mut().zip(first).zip(&second) {
-            let mut keep = |record: Record, roots: Option<&mut Vec<SpanRecord>>| {
-                let span = SpanRecord::new(&anchor, record, *tid);
+        for ((Source { consumer, reader, tid }, first), (_, second)) in self.sources.iter_mut().zip(first).zip(&second)
+        {
+            let mut keep = |record: Record, timed_with: u32, roots: Option<&mut Vec<SpanRecord>>| {
+                let span = SpanRecord::new(&anchor, record, timed_with, *tid);
                 match roots {
                     _ if record.name.is_counter() => counters.push(span),
                     Some(roots) if record.name.depth() == 0 => roots.push(span),
                     _ => spans.push(span),
                 }
             };
-            consumer.take(first, |record| keep(record, None));
-            consumer.take(*second, |record| keep(record, Some(&mut self.roots)));
+            consumer.take(first, |record| reader.read(record, |record, with| keep(record, with, None)));
+            let roots = &mut self.roots;
+            consumer.take(*second, |record| reader.read(record, |record, with| keep(record, with, Some(roots))));
             dropped += consumer.take_dropped();
         }
         let mut ended = second.iter().map(|(ended, _)| *ended);
@@ -221,12 +230,12 @@ impl Collector {
 }
 
 impl SpanRecord {
-    fn new(anchor: &Anchor, record: Record, tid: u32) -> SpanRecord {
+    fn new(anchor: &Anchor, record: Record, timed_with: u32, tid: u32) -> SpanRecord {
         let Record { begin, end, arg, invocation, name, track } = record;
         // Both ends are converted, rather than the length, so that nested spans stay nested after rounding.
         let begin_ns = anchor.to_monotonic_ns(begin);
         let duration_ns = anchor.to_monotonic_ns(end).saturating_sub(begin_ns);
-        SpanRecord { begin_ns, duration_ns, arg, invocation, tid, name, track }
+        SpanRecord { begin_ns, duration_ns, arg, timed_with, invocation, tid, name, track }
     }
 }
 

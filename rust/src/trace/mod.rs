@@ -40,6 +40,9 @@ pub mod perfetto;
 mod ring;
 mod span;
 pub mod strace;
+mod tasks;
+#[cfg(all(test, not(feature = "trace-off")))]
+mod tasks_tests;
 pub mod timeline;
 #[cfg(test)]
 mod timeline_tests;
@@ -48,11 +51,13 @@ mod tree;
 use crate::sync::global::{AtomicU32, Ordering};
 
 pub use clock::{now, ticks_to_ns};
+use collect::record_all;
 pub use collect::{Enabled, enable, is_enabled, record};
 pub use gauge::Gauge;
 pub use labels::{Labels, labels, set_labels};
 pub use names::intern;
 pub use span::{Span, span};
+pub use tasks::{MOST as MOST_TOGETHER, TaskRow};
 pub use tree::tree;
 
 /// The number of a span name; see [`names`].
@@ -113,6 +118,9 @@ pub struct SpanRecord {
     pub duration_ns: u64,
     /// One number that says more; see the documentation of each name.
     pub arg: u64,
+    /// 1 where both ends were read from the clock. Tasks may be timed together, when they are short: this many then share
+    /// the time between two readings evenly.
+    pub timed_with: u32,
     /// The launch it belongs to, 0 outside launches.
     pub invocation: u32,
     /// The kernel's number of the thread that recorded it.

@@ -40,6 +40,7 @@ well_known! {
     RESERVE = "chip.arena.reserve", Some("bytes"), "Takes memory that launches copy to or work in. `arg`: bytes.";
     LIVE_BYTES = "live_bytes", Some("value"), "Counter: bytes of live allocations of a worker.";
     QUEUE_DEPTH = "queue_depth", Some("value"), "Counter: launches of a worker that were queued and are not over.";
+    KERNELS = "kernels", None, "No span: what a ring holds before the record of tasks of several kernels that were timed together.";
     PREWARM = "chip.prewarm.build", None, "Compiles a program at registration. `arg`: content id of the registration.";
 }
 

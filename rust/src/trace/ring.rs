@@ -17,7 +17,7 @@ struct Shared {
     head: CachePadded<AtomicUsize>,
     /// How many records were ever taken.
     tail: CachePadded<AtomicUsize>,
-    /// How many records found the ring full.
+    /// How many spans found the ring full.
     dropped: AtomicU64,
     /// The producer is gone. The count of `Arc` would say so too, but reading it synchronises with nothing.
     ended: AtomicBool,
@@ -40,7 +40,7 @@ pub struct Producer {
 /// The end that reads.
 pub struct Consumer {
     shared: Arc<Shared>,
-    /// How many dropped records were already reported.
+    /// How many dropped spans were already reported.
     reported: u64,
 }
 
@@ -58,23 +58,29 @@ pub fn ring(capacity: usize) -> (Producer, Consumer) {
 }
 
 impl Producer {
-    /// Writes a record, or counts it as dropped when the ring is full.
+    /// Writes all of `records`, or none and counts their `spans` as dropped where the ring has no room for them. They become
+    /// visible together.
     #[inline]
-    pub fn push(&mut self, record: Record) {
+    pub fn push(&mut self, records: impl ExactSizeIterator<Item = Record>, spans: u64) {
         let shared = &*self.shared;
         let head = shared.head.load(Ordering::Relaxed);
-        if head.wrapping_sub(self.known_tail) == shared.slots.len() {
+        let room = |tail: usize| shared.slots.len() - head.wrapping_sub(tail);
+        let end = head.wrapping_add(records.len());
+        if room(self.known_tail) < records.len() {
             self.known_tail = shared.tail.load(Ordering::Acquire);
-            if head.wrapping_sub(self.known_tail) == shared.slots.len() {
-                shared.dropped.store(shared.dropped.load(Ordering::Relaxed) + 1, Ordering::Release);
+            if room(self.known_tail) < records.len() {
+                shared.dropped.store(shared.dropped.load(Ordering::Relaxed) + spans, Ordering::Release);
                 return;
             }
         }
-        shared.slots[head & (shared.slots.len() - 1)].with_mut(|slot| {
-            // SAFETY: slot `head` is outside `tail..head`, so it belongs to the producer, of which `&mut self` is the only one.
-            unsafe { (*slot).write(record) };
-        });
-        shared.head.store(head.wrapping_add(1), Ordering::Release);
+        for (at, record) in records.enumerate() {
+            shared.slots[head.wrapping_add(at) & (shared.slots.len() - 1)].with_mut(|slot| {
+                // SAFETY: there is room, so the slot is outside `tail..head` and belongs to the producer, of which `&mut self`
+                // is the only one.
+                unsafe { (*slot).write(record) };
+            });
+        }
+        shared.head.store(end, Ordering::Release);
     }
 }
 
@@ -105,7 +111,7 @@ impl Consumer {
         shared.tail.store(tail, Ordering::Release);
     }
 
-    /// How many records were dropped since the last call.
+    /// How many spans were dropped since the last call.
     pub fn take_dropped(&mut self) -> u64 {
         let dropped = self.shared.dropped.load(Ordering::Acquire);
         dropped - std::mem::replace(&mut self.reported, dropped)
@@ -127,6 +133,10 @@ mod models {
         Record { begin, end: begin, arg: 0, invocation: 0, name: names::TASK, track: Track::HOST }
     }
 
+    fn push(producer: &mut Producer, begins: &[u64]) {
+        producer.push(begins.iter().copied().map(record), begins.len() as u64);
+    }
+
     fn take(consumer: &mut Consumer, into: &mut Vec<u64>) {
         let end = consumer.written();
         consumer.take(end, |record| into.push(record.begin));
@@ -136,7 +146,11 @@ mod models {
     fn loom_each_record_is_taken_once_in_order_or_counted_as_dropped() {
         loom::model(|| {
             let (mut producer, mut consumer) = ring(2);
-            let writer = thread::spawn(move || (1..=4).for_each(|begin| producer.push(record(begin))));
+            let writer = thread::spawn(move || {
+                push(&mut producer, &[1]);
+                push(&mut producer, &[2, 3]);
+                push(&mut producer, &[4]);
+            });
             let mut taken = Vec::new();
             take(&mut consumer, &mut taken);
             take(&mut consumer, &mut taken);
@@ -151,7 +165,7 @@ mod models {
     fn loom_nothing_comes_after_the_end_of_the_writer_was_seen() {
         loom::model(|| {
             let (mut producer, mut consumer) = ring(2);
-            let writer = thread::spawn(move || producer.push(record(1)));
+            let writer = thread::spawn(move || push(&mut producer, &[1]));
             let mut taken = Vec::new();
             let ended = consumer.is_abandoned();
             take(&mut consumer, &mut taken);
@@ -172,6 +186,10 @@ mod tests {
         Record { begin, end: begin, arg: 0, invocation: 0, name: names::TASK, track: Track::HOST }
     }
 
+    fn push(producer: &mut Producer, begins: &[u64]) {
+        producer.push(begins.iter().copied().map(record), begins.len() as u64);
+    }
+
     fn take(consumer: &mut Consumer) -> Vec<u64> {
         let mut begins = Vec::new();
         let end = consumer.written();
@@ -182,12 +200,24 @@ mod tests {
     #[test]
     fn a_full_ring_refuses_the_newest_and_counts_it_once() {
         let (mut producer, mut consumer) = ring(4);
-        (0..7).for_each(|begin| producer.push(record(begin)));
+        (0..7).for_each(|begin| push(&mut producer, &[begin]));
         assert_eq!(take(&mut consumer), [0, 1, 2, 3]);
         assert_eq!(consumer.take_dropped(), 3);
         assert_eq!(consumer.take_dropped(), 0);
-        producer.push(record(7));
+        push(&mut producer, &[7]);
         assert_eq!(take(&mut consumer), [7]);
+    }
+
+    #[test]
+    fn records_that_belong_together_are_written_or_refused_together() {
+        let (mut producer, mut consumer) = ring(4);
+        push(&mut producer, &[0, 1, 2]);
+        push(&mut producer, &[3, 4]);
+        push(&mut producer, &[5]);
+        assert_eq!(take(&mut consumer), [0, 1, 2, 5]);
+        assert_eq!(consumer.take_dropped(), 2);
+        push(&mut producer, &[6, 7, 8]);
+        assert_eq!(take(&mut consumer), [6, 7, 8]);
     }
 
     #[test]
@@ -195,7 +225,7 @@ mod tests {
         let (mut producer, mut consumer) = ring(8);
         for round in 0..100 {
             let begins: Vec<u64> = (0..5).map(|number| round * 5 + number).collect();
-            begins.iter().for_each(|begin| producer.push(record(*begin)));
+            begins.iter().for_each(|&begin| push(&mut producer, &[begin]));
             assert_eq!(take(&mut consumer), begins);
         }
         assert_eq!(consumer.take_dropped(), 0);
@@ -204,9 +234,9 @@ mod tests {
     #[test]
     fn records_can_be_taken_up_to_a_cut_and_after_the_writer_is_gone() {
         let (mut producer, mut consumer) = ring(8);
-        producer.push(record(1));
+        push(&mut producer, &[1]);
         let cut = consumer.written();
-        producer.push(record(2));
+        push(&mut producer, &[2]);
         let mut begins = Vec::new();
         consumer.take(cut, |record| begins.push(record.begin));
         assert_eq!(begins, [1]);
@@ -220,7 +250,7 @@ mod tests {
     fn two_threads_at_full_speed_lose_nothing_unseen() {
         const COUNT: u64 = 100_000;
         let (mut producer, mut consumer) = ring(64);
-        let writer = std::thread::spawn(move || (0..COUNT).for_each(|begin| producer.push(record(begin))));
+        let writer = std::thread::spawn(move || (0..COUNT).for_each(|begin| push(&mut producer, &[begin])));
         let (mut taken, mut last) = (0, None);
         loop {
             let ended = consumer.is_abandoned();

@@ -6,8 +6,9 @@
 //! ```
 //!
 //! A line stands for the moment at which its span ended, so children come before parents. `ts` is `CLOCK_MONOTONIC` on
-//! the host; device spans end with `clk=dev` and count from the begin of their launch's `device_wall`. The lines of one
-//! launch are written together, when its outermost span has ended, because that span alone knows the `hid`.
+//! the host; device spans end with `clk=dev` and count from the begin of their launch's `device_wall`. `timed_with=8` says
+//! that a task was timed together with seven others and has an eighth of the time. The lines of one launch are written
+//! together, when its outermost span has ended, because that span alone knows the `hid`.
 
 use super::{Drained, SpanRecord, clock, names};
 use std::collections::BTreeMap;
@@ -84,7 +85,7 @@ impl Strace {
 }
 
 fn write_span(span: &SpanRecord, depth: usize, hid: u64, device_origin: u64, pid: u32, out: &mut String) {
-    let SpanRecord { duration_ns, arg, invocation, tid, name, track, .. } = *span;
+    let SpanRecord { duration_ns, arg, timed_with, invocation, tid, name, track, .. } = *span;
     let origin = if track.is_device() { device_origin } else { 0 };
     let ts = span.begin_ns.saturating_sub(origin);
     prefix(span.end_ns(), tid, "TIMING", out);
@@ -96,6 +97,9 @@ fn write_span(span: &SpanRecord, depth: usize, hid: u64, device_origin: u64, pid
     }
     if let Some(core) = track.core_index() {
         let _ = write!(out, " core={core}");
+    }
+    if timed_with > 1 {
+        let _ = write!(out, " timed_with={timed_with}");
     }
     out.push_str(if track.is_device() { " clk=dev\n" } else { "\n" });
 }
@@ -133,7 +137,7 @@ mod tests {
     const PID: u32 = 77;
 
     fn span(name: Name, track: Track, begin_ns: u64, duration_ns: u64, arg: u64) -> SpanRecord {
-        SpanRecord { begin_ns, duration_ns, arg, invocation: 5, tid: 0xab, name, track }
+        SpanRecord { begin_ns, duration_ns, arg, timed_with: 1, invocation: 5, tid: 0xab, name, track }
     }
 
     fn drained(spans: &[SpanRecord]) -> Drained {

@@ -145,7 +145,7 @@ impl<S: Sink> Timeline<S> {
             let place = place_of(span);
             let track = self.track(place, pid);
             let (begin_ns, end_ns) = self.nested(place, open.entry(place).or_default(), span);
-            let mut arguments = Vec::with_capacity(4);
+            let mut arguments = Vec::with_capacity(5);
             if span.invocation != 0 {
                 arguments.push(("launch", Value::Number(span.invocation.into())));
             }
@@ -158,6 +158,9 @@ impl<S: Sink> Timeline<S> {
             let task = span.name == names::TASK;
             let kernel = words.as_ref().filter(|_| task).and_then(|words| words.kernels.get(span.arg as usize));
             arguments.extend(kernel.map(|(_, source)| ("source", Value::Text(source))));
+            if span.timed_with > 1 {
+                arguments.push(("timed_with", Value::Number(span.timed_with.into())));
+            }
             self.sink.slice(&Slice {
                 track,
                 name: kernel.map_or(leaf(span), |(name, _)| name),

@@ -35,7 +35,7 @@ impl Sink for Kept {
 }
 
 fn span(name: Name, track: Track, begin_ns: u64, end_ns: u64, invocation: u32) -> SpanRecord {
-    SpanRecord { begin_ns, duration_ns: end_ns - begin_ns, arg: 0, invocation, tid: 7, name, track }
+    SpanRecord { begin_ns, duration_ns: end_ns - begin_ns, arg: 0, timed_with: 1, invocation, tid: 7, name, track }
 }
 
 fn timeline(drains: &[Vec<SpanRecord>]) -> Kept {

@@ -3,6 +3,7 @@
 //! A chunk goes through memory on the way in and out, which costs a fraction of what these functions take; in turn each is
 //! compiled once for an instruction set, with all registers to itself.
 
+use super::compile::RowOp;
 use super::{BinaryFn, Conversion, UnaryFn};
 use crate::dtype::Rounding;
 use crate::kernels::simd::{self, Simd};
@@ -19,7 +20,7 @@ pub(super) enum Call {
 pub(super) type CallFn = unsafe fn(a: *mut u8, b: *const u8, vectors: usize);
 
 /// All functions that are called, in the order of [`Calls::TABLE`].
-pub(super) const CALLS: [Call; 19] = [
+pub(super) const CALLS: [Call; 23] = [
     Call::Unary(UnaryFn::LogF),
     Call::Unary(UnaryFn::SinF),
     Call::Unary(UnaryFn::CosF),
@@ -39,11 +40,18 @@ pub(super) const CALLS: [Call; 19] = [
     Call::Convert(Conversion::F32ToU32(Rounding::Floor)),
     Call::Convert(Conversion::F32ToU32(Rounding::Ceil)),
     Call::Convert(Conversion::F32ToU32(Rounding::Odd)),
+    Call::Unary(UnaryFn::ExpF),
+    Call::Binary(BinaryFn::DivI),
+    Call::Convert(Conversion::F32ToI32(Rounding::Round)),
+    Call::Convert(Conversion::F32ToI32(Rounding::Odd)),
 ];
 
-/// The functions of [`CALLS`] compiled for an instruction set.
+/// What the interpreter calls, compiled for an instruction set.
 pub(super) trait Calls: Simd {
+    /// The functions of [`CALLS`].
     const TABLE: [CallFn; CALLS.len()];
+    /// See [`row::row`](super::row::row).
+    const ROW: unsafe fn(op: &RowOp, frame: *mut u8);
 }
 
 impl Call {
@@ -106,6 +114,12 @@ pub(super) unsafe fn run<S: Simd>(call: Call, a: *mut u8, b: *const u8, vectors:
             }};
         }
         match call {
+            Call::Unary(UnaryFn::ExpF) => {
+                let done = !S::FUSES && simd::exp_all_near(std::slice::from_raw_parts_mut(a.cast::<f32>(), lanes));
+                if !done {
+                    vectors!(simd::exp_f::<S>);
+                }
+            }
             Call::Unary(UnaryFn::LogF) => vectors!(simd::log_f::<S>),
             Call::Unary(UnaryFn::SinF) => vectors!(simd::sin_f::<S>),
             Call::Unary(UnaryFn::CosF) => vectors!(simd::cos_f::<S>),
@@ -115,11 +129,13 @@ pub(super) unsafe fn run<S: Simd>(call: Call, a: *mut u8, b: *const u8, vectors:
             Call::Unary(UnaryFn::CosH) => vectors!(simd::cos_h::<S>),
             Call::Binary(BinaryFn::FmodF) => floats!(fmod),
             Call::Binary(BinaryFn::RemF) => floats!(rem),
+            Call::Binary(BinaryFn::DivI) => two_vectors!(S::div_i),
             Call::Binary(BinaryFn::FmodI) => two_vectors!(simd::fmod_i::<S>),
             Call::Binary(BinaryFn::RemI) => two_vectors!(simd::rem_i::<S>),
             Call::Binary(BinaryFn::DivU) => two_vectors!(S::div_u),
             Call::Binary(BinaryFn::FmodU) => two_vectors!(simd::fmod_u::<S>),
             Call::Convert(Conversion::F32ToU32(rounding)) => vectors!(|x| simd::f32_to_u32::<S>(rounding, x)),
+            Call::Convert(Conversion::F32ToI32(rounding)) => vectors!(|x| simd::f32_to_i32::<S>(rounding, x)),
             _ => unreachable!("not in the table"),
         }
     }

@@ -15,7 +15,7 @@ pub(super) struct Op {
     /// Bytes that operand `b` advances for each column.
     pub step_b: u8,
     pub a: u32,
-    /// Second operand of fused instructions.
+    /// Operand of the second of joined instructions; a number where the code says so.
     pub b: u32,
 }
 
@@ -40,19 +40,23 @@ pub(super) enum Access {
 /// - `narrow`: element types below 32 bits: opcodes that read into the accumulator and into a temporary, how, and their size.
 /// - `half`: element type, how it widens, then each `f`: `f(acc, operand)` of an operand that other functions have to read
 ///   through a temporary, which costs a store and a load for each vector.
+/// - `loaded`: opcode with a vector and with a word, of a load, then `f(acc, operand)`.
+/// - `stored`: the same of `f(acc, operand)`, then a store to memory, then the end of the chunk.
 /// - `fused`: access of the first operand, of the second, `f`, then each `g`: `g(f(acc, first), second)`, each rounded as
-///   ever. Only the cheapest functions: a dispatch costs what two vectors of them cost, which shows in chains of one function
-///   (six products take 50 cycles a chunk instead of 75: the processor guesses the shorter chain right), but not
-///   beside anything dearer.
+///   ever.
+/// - `bounded`: `f`, then each bound with the opcodes of the bound after `f` and before it, both with words.
+///
+/// Instructions are joined because a dispatch costs what two vectors of the cheapest functions cost: six products take 50
+/// cycles a chunk instead of 75, layer norm takes 0.87 of the time, softmax, whose time is in its exponential, 0.98.
 macro_rules! functions {
     ($then:ident) => {
         $then! {
-            unary { NegF AbsF SquareF ExpF RecipF SqrtF RsqrtF NegI AbsI NotI }
+            unary { NegF AbsF SquareF RecipF SqrtF RsqrtF NegI AbsI NotI }
             long { LogF log_f }
             binary {
                 AddF AddFVec AddFWord; SubF SubFVec SubFWord; MulF MulFVec MulFWord; DivF DivFVec DivFWord;
                 MaxF MaxFVec MaxFWord; MinF MinFVec MinFWord;
-                AddI AddIVec AddIWord; SubI SubIVec SubIWord; MulI MulIVec MulIWord; DivI DivIVec DivIWord;
+                AddI AddIVec AddIWord; SubI SubIVec SubIWord; MulI MulIVec MulIWord;
                 MaxI MaxIVec MaxIWord; MinI MinIVec MinIWord; MaxU MaxUVec MaxUWord; MinU MinUVec MinUWord;
                 AndI AndIVec AndIWord; OrI OrIVec OrIWord; XorI XorIVec XorIWord;
                 ShlI ShlIVec ShlIWord; ShrI ShrIVec ShrIWord; ShrU ShrUVec ShrUWord;
@@ -64,7 +68,7 @@ macro_rules! functions {
             }
             reversed {
                 SubF RevSubFVec RevSubFWord; DivF RevDivFVec RevDivFWord;
-                SubI RevSubIVec RevSubIWord; DivI RevDivIVec RevDivIWord;
+                SubI RevSubIVec RevSubIWord;
                 ShlI RevShlIVec RevShlIWord; ShrI RevShrIVec RevShrIWord; ShrU RevShrUVec RevShrUWord;
             }
             bound { AtLeast AtMost Relu }
@@ -89,6 +93,12 @@ macro_rules! functions {
                 F16 widen_f16: AddF AddFF16; SubF SubFF16; MulF MulFF16;;
                 BF16 widen_bf16: AddF AddFBF16; SubF SubFBF16; MulF MulFBF16;;
             }
+            loaded {
+                AddF LoadAddVec LoadAddWord; SubF LoadSubVec LoadSubWord; MulF LoadMulVec LoadMulWord;
+            }
+            stored {
+                AddF AddVecStore AddWordStore; SubF SubVecStore SubWordStore; MulF MulVecStore MulWordStore;
+            }
             fused {
                 Word Word AddF: AddF AddAddWW; SubF AddSubWW; MulF AddMulWW;;
                 Word Word SubF: AddF SubAddWW; SubF SubSubWW; MulF SubMulWW;;
@@ -102,6 +112,11 @@ macro_rules! functions {
                 Vec Vec AddF: AddF AddAddVV; SubF AddSubVV; MulF AddMulVV;;
                 Vec Vec SubF: AddF SubAddVV; SubF SubSubVV; MulF SubMulVV;;
                 Vec Vec MulF: AddF MulAddVV; SubF MulSubVV; MulF MulMulVV;;
+            }
+            bounded {
+                AddF: AtLeast AddAtLeast AtLeastAdd; AtMost AddAtMost AtMostAdd; Relu AddRelu ReluAdd;;
+                SubF: AtLeast SubAtLeast AtLeastSub; AtMost SubAtMost AtMostSub; Relu SubRelu ReluSub;;
+                MulF: AtLeast MulAtLeast AtLeastMul; AtMost MulAtMost AtMostMul; Relu MulRelu ReluMul;;
             }
         }
     };
@@ -118,7 +133,10 @@ macro_rules! define {
         convert { $($c:ident ($conversion:pat);)* }
         narrow { $($n:ident $n_load:ident $n_widen:ident $widen:ident $load:ident $part:ident $size:literal;)* }
         half { $($h:ident $h_widen:ident: $($h_f:ident $half:ident;)*;)* }
+        loaded { $($l:ident $l_vec:ident $l_word:ident;)* }
+        stored { $($s:ident $s_vec:ident $s_word:ident;)* }
         fused { $($fa:ident $ga:ident $f:ident: $($g:ident $fused:ident;)*;)* }
+        bounded { $($u:ident: $($u_bound:ident $after:ident $before:ident;)*;)* }
     ) => {
         /// What an [`Op`] does.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -126,6 +144,18 @@ macro_rules! define {
         pub(super) enum Code {
             /// Ends the pass over the chunk.
             End,
+            /// Ends the row, or the phase where it is run alone.
+            Stop,
+            /// The [`RowOp`](super::compile::RowOp) number `b`.
+            Row,
+            /// Puts the accumulator `a` at `b` in every lane, which is the start of a reduction.
+            Begin,
+            /// Begins a pass over the row, whose `b` instructions are next.
+            Pass,
+            /// What whole chunks leave of the row, by the code from `b` on.
+            Tail,
+            /// Puts the result of the [`Reduction`](super::compile::Reduction) number `b` into its slot.
+            Finish,
             LoadVec,
             LoadWord,
             /// The indices of the columns, from the first in `a`.
@@ -138,6 +168,18 @@ macro_rules! define {
             StoreTemp,
             /// `StoreMem`, then `End`.
             StoreMemEnd,
+            /// `ReduceSumF`, then `End`.
+            SumEnd,
+            /// `ReduceMaxF`, then `End`.
+            MaxEnd,
+            /// `LoadVec`, then `ReduceSumF` into `b`, then `End`.
+            LoadSumEnd,
+            /// `LoadVec`, then `ReduceMaxF` into `b`, then `End`.
+            LoadMaxEnd,
+            /// `SquareF`, then `ReduceSumF` into `b`, then `End`.
+            SquareSumEnd,
+            /// `StoreTemp`, then `ReduceSumF` into `b`, then `End`.
+            StoreSumEnd,
             StoreF16,
             StoreBF16,
             Store16,
@@ -172,6 +214,7 @@ macro_rules! define {
             RevCallWord,
             /// Asks for the chunk of the next row.
             Prefetch,
+            ExpF,
             $($unary,)*
             $($long,)*
             $($b_vec, $b_word,)*
@@ -180,7 +223,10 @@ macro_rules! define {
             $($c,)*
             $($n_load, $n_widen,)*
             $($($half,)*)*
+            $($l_vec, $l_word,)*
+            $($s_vec, $s_word,)*
             $($($fused,)*)*
+            $($($after, $before,)*)*
         }
 
         impl Code {
@@ -188,6 +234,7 @@ macro_rules! define {
             fn own_unary(f: UnaryFn) -> Option<Self> {
                 match f {
                     $(UnaryFn::$unary => Some(Code::$unary),)*
+                    UnaryFn::ExpF => Some(Code::ExpF),
                     $(UnaryFn::$long => Some(Code::$long),)*
                     _ => None,
                 }
@@ -248,21 +295,38 @@ macro_rules! define {
                 }
             }
 
-            /// The instruction that does `self`, then `next`, where there is one. Only whole chunks have these.
-            pub fn fuse(self, next: Code) -> Option<Self> {
-                if self == Code::StoreMem && next == Code::End {
-                    return Some(Code::StoreMemEnd);
+            /// The instruction that does what these do one after the other, where there is one. Only whole chunks have these.
+            pub fn join(codes: &[Code]) -> Option<Self> {
+                let is = |code: Code, f: BinaryFn, access: Access| Some(code) == Code::own_binary(f, access);
+                match *codes {
+                    [Code::StoreMem, Code::End] => Some(Code::StoreMemEnd),
+                    [Code::ReduceSumF, Code::End] => Some(Code::SumEnd),
+                    [Code::ReduceMaxF, Code::End] => Some(Code::MaxEnd),
+                    [Code::LoadVec, Code::ReduceSumF, Code::End] => Some(Code::LoadSumEnd),
+                    [Code::LoadVec, Code::ReduceMaxF, Code::End] => Some(Code::LoadMaxEnd),
+                    [Code::SquareF, Code::ReduceSumF, Code::End] => Some(Code::SquareSumEnd),
+                    [Code::StoreTemp, Code::ReduceSumF, Code::End] => Some(Code::StoreSumEnd),
+                    $(
+                        [Code::LoadVec, code] if is(code, BinaryFn::$l, Access::Vec) => Some(Code::$l_vec),
+                        [Code::LoadVec, code] if is(code, BinaryFn::$l, Access::Word) => Some(Code::$l_word),
+                    )*
+                    $(
+                        [code, Code::StoreMem, Code::End] if is(code, BinaryFn::$s, Access::Vec) => Some(Code::$s_vec),
+                        [code, Code::StoreMem, Code::End] if is(code, BinaryFn::$s, Access::Word) => Some(Code::$s_word),
+                    )*
+                    $($(
+                        [first, second]
+                            if is(first, BinaryFn::$f, Access::$fa) && is(second, BinaryFn::$g, Access::$ga) =>
+                        {
+                            Some(Code::$fused)
+                        }
+                    )*)*
+                    $($(
+                        [f, Code::$u_bound] if is(f, BinaryFn::$u, Access::Word) => Some(Code::$after),
+                        [Code::$u_bound, f] if is(f, BinaryFn::$u, Access::Word) => Some(Code::$before),
+                    )*)*
+                    _ => None,
                 }
-                $(
-                    if Some(self) == Code::own_binary(BinaryFn::$f, Access::$fa) {
-                        $(
-                            if Some(next) == Code::own_binary(BinaryFn::$g, Access::$ga) {
-                                return Some(Code::$fused);
-                            }
-                        )*
-                    }
-                )*
-                None
             }
         }
     };
@@ -317,42 +381,41 @@ impl Code {
     }
 }
 
-/// An opcode with the number of the function that it calls, 0 where it calls none.
+/// An opcode with the number of the function that it calls or may call, 0 where there is none.
 pub(super) type Function = (Code, u32);
 
 impl Code {
     pub fn unary(f: UnaryFn) -> Function {
-        let call = Call::Unary(f).index();
-        match (Code::own_unary(f), call) {
-            (Some(code), call) => (code, call.unwrap_or(0)),
-            (None, call) => (Code::CallUnary, call.expect("functions that are no instructions are called")),
-        }
+        function(Code::own_unary(f), Code::CallUnary, Call::Unary(f))
     }
 
     pub fn convert(conversion: Conversion) -> Function {
-        let call = || (Code::CallUnary, number(Call::Convert(conversion)));
-        Code::own_convert(conversion).map_or_else(call, |code| (code, 0))
+        function(Code::own_convert(conversion), Code::CallUnary, Call::Convert(conversion))
     }
 
     /// `f(acc, operand)`.
     pub fn binary(f: BinaryFn, access: Access) -> Function {
-        let call = || match access {
-            Access::Vec => (Code::CallVec, number(Call::Binary(f))),
-            Access::Word => (Code::CallWord, number(Call::Binary(f))),
+        let called = match access {
+            Access::Vec => Code::CallVec,
+            Access::Word => Code::CallWord,
         };
-        Code::own_binary(f, access).map_or_else(call, |code| (code, 0))
+        function(Code::own_binary(f, access), called, Call::Binary(f))
     }
 
     /// `f(operand, acc)`.
     pub fn reversed(f: BinaryFn, access: Access) -> Function {
-        let call = || match access {
-            Access::Vec => (Code::RevCallVec, number(Call::Binary(f))),
-            Access::Word => (Code::RevCallWord, number(Call::Binary(f))),
+        let called = match access {
+            Access::Vec => Code::RevCallVec,
+            Access::Word => Code::RevCallWord,
         };
-        Code::own_reversed(f, access).map_or_else(call, |code| (code, 0))
+        function(Code::own_reversed(f, access), called, Call::Binary(f))
     }
 }
 
-fn number(call: Call) -> u32 {
-    call.index().expect("functions that are no instructions are called")
+/// The instruction of its own, where there is one, else the one that calls.
+fn function(own: Option<Code>, called: Code, call: Call) -> Function {
+    match (own, call.index()) {
+        (Some(own), index) => (own, index.unwrap_or(0)),
+        (None, index) => (called, index.expect("functions that are no instructions are called")),
+    }
 }

@@ -10,22 +10,24 @@ use crate::dtype::DType;
 /// A program whose operands are resolved to places in the frame.
 #[derive(Debug)]
 pub(super) struct Compiled {
-    pub phases: Vec<CompiledPhase>,
+    /// The code of each phase, up to its `Stop`.
+    pub phases: Vec<Vec<Op>>,
+    /// The same of all phases at a time.
+    pub row: Vec<Op>,
+    pub tables: Tables,
     pub layout: Layout,
     pub consts: Vec<u32>,
     /// Whether rows are independent of each other and of their length, so that a dense region is one long row.
     pub flattens: bool,
 }
 
-#[derive(Debug)]
-pub(super) struct CompiledPhase {
-    pub prologue: Vec<RowOp>,
-    /// For whole chunks, with fused instructions.
-    pub whole: Vec<Op>,
-    /// For the last chunk of a row: the same without them.
-    pub tail: Vec<Op>,
+/// What instructions refer to by number.
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    pub rows: Vec<RowOp>,
     pub reductions: Vec<Reduction>,
-    pub epilogue: Vec<RowOp>,
+    /// The passes again, without joined instructions, for what whole chunks leave of a row.
+    pub tail: Vec<Op>,
 }
 
 /// A reduction of a pass: where it accumulates and where its result goes.
@@ -51,7 +53,11 @@ pub(super) fn compile(program: &ChainProgram) -> Compiled {
     let program = &recompute(program);
     let mut compiler = Compiler { program, layout: Layout::default(), consts: Vec::new(), staging: 0 };
     compiler.plan();
-    let phases: Vec<_> = program.phases.iter().enumerate().map(|(i, phase)| compiler.phase(i, phase)).collect();
+    let mut tables = Tables::default();
+    let mut phases: Vec<Vec<Op>> =
+        program.phases.iter().enumerate().map(|(i, phase)| compiler.phase(i, phase, &mut tables)).collect();
+    let row = [phases.concat(), vec![op(Code::Stop)]].concat();
+    phases.iter_mut().for_each(|phase| phase.push(op(Code::Stop)));
     let columns = |inst: &Inst| inst.sources().contains(&Some(Src::Column));
     let by_row = program.row_bufs > 0
         || program.slots > 0
@@ -59,6 +65,8 @@ pub(super) fn compile(program: &ChainProgram) -> Compiled {
         || program.phases.iter().any(|phase| !phase.prologue.is_empty() || !phase.epilogue.is_empty());
     Compiled {
         phases,
+        row,
+        tables,
         layout: compiler.layout,
         consts: compiler.consts,
         flattens: !by_row && program.phases.len() == 1,
@@ -134,7 +142,8 @@ impl Compiler<'_> {
         };
     }
 
-    fn phase(&self, index: usize, phase: &Phase) -> CompiledPhase {
+    /// The code of a phase: what comes before the pass, the pass, and what comes behind it.
+    fn phase(&self, index: usize, phase: &Phase, tables: &mut Tables) -> Vec<Op> {
         let mut body = Vec::with_capacity(phase.body.len() + 1);
         let mut reductions = Vec::new();
         if !phase.body.is_empty() {
@@ -167,13 +176,32 @@ impl Compiler<'_> {
             }
         }
         body.push(op(Code::End));
-        CompiledPhase {
-            prologue: phase.prologue.iter().map(|inst| self.row(inst)).collect(),
-            whole: fuse(&body),
-            tail: body,
-            reductions,
-            epilogue: phase.epilogue.iter().map(|inst| self.row(inst)).collect(),
+        let joined = fuse(&body);
+        let mut code = self.rows(&phase.prologue, tables);
+        code.extend(reductions.iter().map(|reduction| Op {
+            a: reduction.accumulator,
+            b: reduction.f.identity(),
+            ..op(Code::Begin)
+        }));
+        if !phase.body.is_empty() {
+            code.push(Op { b: joined.len() as u32, ..op(Code::Pass) });
+            code.extend(joined);
+            code.push(Op { b: tables.tail.len() as u32, ..op(Code::Tail) });
+            tables.tail.extend(body);
         }
+        for reduction in reductions {
+            code.push(Op { b: tables.reductions.len() as u32, ..op(Code::Finish) });
+            tables.reductions.push(reduction);
+        }
+        code.extend(self.rows(&phase.epilogue, tables));
+        code
+    }
+
+    /// Row instructions by number.
+    fn rows(&self, insts: &[RowInst], tables: &mut Tables) -> Vec<Op> {
+        let first = tables.rows.len() as u32;
+        tables.rows.extend(insts.iter().map(|inst| self.row(inst)));
+        (first..tables.rows.len() as u32).map(|number| Op { b: number, ..op(Code::Row) }).collect()
     }
 
     /// In the second pass, asks for the next row of what the program reads: a new row is out of reach of the hardware's
@@ -337,20 +365,30 @@ fn function((code, b): Function) -> Op {
     Op { b, ..op(code) }
 }
 
-/// Joins neighbours that have an instruction of their own.
+/// The same with as few instructions as there can be: neighbours are joined where an instruction does what they do.
 fn fuse(body: &[Op]) -> Vec<Op> {
-    let mut fused = Vec::with_capacity(body.len());
-    let mut rest = body;
-    while let [first, tail @ ..] = rest {
-        rest = tail;
-        if let [second, tail @ ..] = tail
-            && let Some(code) = first.code.fuse(second.code)
-        {
-            fused.push(Op { code, b: second.a, step_b: second.step_a, ..*first });
-            rest = tail;
-        } else {
-            fused.push(*first);
-        }
+    // For each place, how many instructions the rest takes, and how many the first of those joins.
+    let mut best = vec![(0, 1); body.len() + 1];
+    for at in (0..body.len()).rev() {
+        let joins = (1..=MAX_JOINED.min(body.len() - at)).filter(|&many| joined(&body[at..at + many]).is_some());
+        best[at] = joins.map(|many| (best[at + many].0 + 1, many)).min().expect("one is always itself");
+    }
+    let mut fused = Vec::with_capacity(best[0].0);
+    let mut at = 0;
+    while at < body.len() {
+        let many = best[at].1;
+        fused.extend(joined(&body[at..at + many]));
+        at += many;
     }
     fused
+}
+
+/// Instructions that one may join.
+const MAX_JOINED: usize = 3;
+
+/// One instruction for these.
+fn joined(ops: &[Op]) -> Option<Op> {
+    let [first, second, ..] = ops else { return ops.first().copied() };
+    let codes: Vec<Code> = ops.iter().map(|op| op.code).collect();
+    Some(Op { code: Code::join(&codes)?, b: second.a, step_b: second.step_a, ..*first })
 }

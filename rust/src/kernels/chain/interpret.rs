@@ -2,53 +2,45 @@
 
 use super::calls::Calls;
 use super::code::{Code, Op, functions};
-use super::compile::{Reduction, RowOp};
+use super::compile::Tables;
 use super::frame::{Accumulator, Entry};
+use super::isa::Plan;
 use super::lane::{self, Bound};
-use super::{BinaryFn, Conversion, ReduceFn, UnaryFn};
-use crate::dtype::{DType, Rounding};
-use crate::kernels::convert;
-use crate::kernels::simd::{self, Simd};
+use super::reduction::{begin, combine, finish};
+use super::{BinaryFn, Conversion, UnaryFn};
+use crate::dtype::Rounding;
+use crate::kernels::simd;
 
-/// Does the body for `i` in `0..N` with `i` constant, so that the accumulator is never indexed by a variable: that would
-/// put it into memory for good.
-macro_rules! each {
-    ($N:ident, $i:ident => $body:expr) => {
-        each!(@ $N, $i, $body, 0 1 2 3 4 5 6 7)
-    };
-    (@ $N:ident, $i:ident, $body:expr, $($index:literal)*) => {{
-        $(
-            if $index < $N {
-                let $i: usize = $index;
-                $body;
-            }
-        )*
-    }};
-}
-
-/// Runs a pass over the columns `from..to`: whole chunks of `N` vectors or, for a `TAIL`, one chunk of which only that many
-/// lanes exist.
+/// Runs the code for a row. Whole chunks of `N` vectors: all phases, or one, up to `Stop`, with what comes between the
+/// passes. A `TAIL`: one pass up to its `End`, over one chunk of which only the lanes of the plan's last columns exist.
+///
+/// That a row is one call, not one for each pass and each end of a reduction, takes 4 % from a softmax of 1,024 columns and
+/// 7 % from one of 256.
 ///
 /// # Safety
-/// The processor has the instruction set `S`; `code` ends with `End`; the frame and all that its entries point to are
-/// valid for these columns. A pass that is no tail covers at least one chunk and only whole ones.
+/// The processor has the instruction set `S`; the code was made with these tables and for this frame; the frame and all
+/// that its entries point to are valid for the columns of the plan.
 #[inline(always)]
 pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
     code: *const Op,
+    tables: &Tables,
     frame: *mut u8,
-    from: usize,
-    to: usize,
+    plan: &Plan,
 ) {
     // SAFETY: the caller vouches for instruction set, code, frame and memory; offsets in the code were made for this frame.
     unsafe {
+        let (from, to) = if TAIL { (plan.split, plan.cols) } else { (0, plan.split) };
+        // Whether there are registers for functions that need many. If not, those would make the compiler keep a part of the
+        // accumulator in memory, in every instruction.
+        let roomy = S::REGISTERS >= 32;
         let mut acc = [S::splat(0); N];
         let mut parts = [S::part(S::LANES); N];
         if TAIL {
             each!(N, i => parts[i] = S::part((to - from).saturating_sub(i * S::LANES).min(S::LANES)));
         }
         let mut col = from;
-        loop {
-            let mut next = code;
+        let (mut next, mut body) = (code, code);
+        'row: loop {
             loop {
                 let op = &*next;
                 next = next.add(1);
@@ -111,27 +103,48 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                         v
                     }};
                 }
+                macro_rules! accumulator {
+                    ($offset:ident) => {
+                        (*frame.add(op.$offset as usize).cast::<Accumulator>())
+                    };
+                }
                 macro_rules! fold {
-                    ($existing:expr, $f:expr) => {{
+                    ($place:ident, $existing:expr, $f:expr) => {{
                         let mut v = $existing;
                         // In halves: a chain of eight would take the latency of eight.
                         each!(N, i => if i < 4 && i + 4 < N { v[i] = $f(v[i], v[i + 4]) });
                         each!(N, i => if i < 2 && i + 2 < N { v[i] = $f(v[i], v[i + 2]) });
                         each!(N, i => if i < 1 && i + 1 < N { v[i] = $f(v[i], v[i + 1]) });
-                        let place = (*frame.add(op.a as usize).cast::<Accumulator>()).lanes.as_mut_ptr().cast::<u8>();
+                        let place = accumulator!($place).lanes.as_mut_ptr().cast::<u8>();
                         S::store(place, $f(S::load(place), v[0]));
                     }};
                 }
                 macro_rules! fold_num {
-                    ($identity:expr, $f:expr) => {{
+                    ($place:ident, $identity:expr, $f:expr) => {{
                         let v = existing!($identity);
-                        fold!(v, $f);
+                        fold!($place, v, $f);
                         let mut nan = S::unordered_f(v[0], v[N - 1]);
                         each!(N, i => if i % 2 == 1 && i + 1 < N { nan = S::or_m(nan, S::unordered_f(v[i], v[i + 1])) });
                         if S::any(nan) {
-                            (*frame.add(op.a as usize).cast::<Accumulator>()).nan = true;
+                            accumulator!($place).nan = true;
                         }
                     }};
+                }
+                macro_rules! combine {
+                    ($place:ident, $identity:expr, $f:expr) => {{
+                        let place = accumulator!($place).lanes.as_mut_ptr().cast::<u8>();
+                        combine::<S, N, TAIL>(place, &acc, &parts, $identity, |a, b| $f(a, b));
+                    }};
+                }
+                macro_rules! sum {
+                    ($place:ident) => {
+                        combine!($place, S::splat(0), S::add_f)
+                    };
+                }
+                macro_rules! max {
+                    ($place:ident) => {
+                        fold_num!($place, f32::NEG_INFINITY.to_bits(), S::max_num)
+                    };
                 }
                 macro_rules! narrow_vector {
                     ($load:ident, $part:ident, $size:literal, $p:ident, $i:ident) => {{
@@ -146,9 +159,9 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                     };
                 }
                 macro_rules! store_mem {
-                    () => {
-                        let p = address!(a, step_a);
-                        if (*frame.add(op.a as usize).cast::<Entry>()).stream {
+                    ($offset:ident, $step:ident) => {
+                        let p = address!($offset, $step);
+                        if (*frame.add(op.$offset as usize).cast::<Entry>()).stream {
                             each!(N, i => S::stream(p.add(i * S::LANES * 4), acc[i]));
                         } else {
                             each!(N, i => S::store(p.add(i * S::LANES * 4), acc[i]));
@@ -183,6 +196,15 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                     }};
                 }
                 // The accumulator itself stays in registers: only copies of it have an address.
+                macro_rules! call_unary {
+                    () => {{
+                        let mut x = [S::splat(0); N];
+                        each!(N, i => x[i] = acc[i]);
+                        let place = x.as_mut_ptr().cast();
+                        S::TABLE[op.b as usize](place, place, N);
+                        each!(N, i => acc[i] = x[i]);
+                    }};
+                }
                 macro_rules! call {
                     ($i:ident => $a:expr, $b:expr) => {{
                         let (mut x, mut y) = ([S::splat(0); N], [S::splat(0); N]);
@@ -190,6 +212,12 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                         S::TABLE[op.b as usize](x.as_mut_ptr().cast(), y.as_mut_ptr().cast(), N);
                         each!(N, $i => acc[$i] = x[$i]);
                     }};
+                }
+                // Between passes nothing in these registers is needed: around a call, they would be stored and loaded.
+                macro_rules! forget {
+                    () => {
+                        acc = [S::splat(0); N];
+                    };
                 }
                 macro_rules! execute {
                     (
@@ -201,10 +229,32 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                         convert { $($c:ident ($conversion:expr);)* }
                         narrow { $($n:ident $n_load:ident $n_widen:ident $widen:ident $load:ident $part:ident $size:literal;)* }
                         half { $($h:ident $h_widen:ident: $($h_f:ident $half:ident;)*;)* }
+                        loaded { $($l:ident $l_vec:ident $l_word:ident;)* }
+                        stored { $($s:ident $s_vec:ident $s_word:ident;)* }
                         fused { $($fa:ident $ga:ident $f:ident: $($g:ident $fused:ident;)*;)* }
+                        bounded { $($u:ident: $($u_bound:ident $after:ident $before:ident;)*;)* }
                     ) => {
                         match op.code {
                             Code::End => break,
+                            Code::Stop => whole_only!(break 'row),
+                            Code::Row => whole_only!({
+                                (S::ROW)(&*tables.rows.as_ptr().add(op.b as usize), frame);
+                                forget!();
+                            }),
+                            Code::Begin => whole_only!(begin::<S>(&raw mut accumulator!(a), op.b)),
+                            Code::Pass => whole_only!({
+                                (body, col) = (next, 0);
+                                if to == 0 {
+                                    next = next.add(op.b as usize);
+                                }
+                            }),
+                            Code::Tail => whole_only!(if to < plan.cols {
+                                (plan.tail)(tables.tail.as_ptr().add(op.b as usize), tables, frame, plan);
+                                forget!();
+                            }),
+                            Code::Finish => {
+                                whole_only!(finish::<S>(&*tables.reductions.as_ptr().add(op.b as usize), frame));
+                            }
                             Code::LoadVec => {
                                 let p = address!(a, step_a);
                                 each!(N, i => acc[i] = vector!(p, i));
@@ -233,7 +283,7 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                             Code::PickVecWord => pick!(Vec Word),
                             Code::PickWordVec => pick!(Word Vec),
                             Code::PickWordWord => pick!(Word Word),
-                            Code::CallUnary => call!(i => acc[i], acc[i]),
+                            Code::CallUnary => call_unary!(),
                             Code::CallVec => {
                                 let p = address!(a, step_a);
                                 call!(i => acc[i], vector!(p, i));
@@ -251,10 +301,41 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                                 call!(i => w, acc[i]);
                             }
                             Code::StoreMem if !TAIL => {
-                                store_mem!();
+                                store_mem!(a, step_a);
                             }
                             Code::StoreMemEnd => whole_only!({
-                                store_mem!();
+                                store_mem!(a, step_a);
+                                break;
+                            }),
+                            Code::SumEnd => whole_only!({
+                                sum!(a);
+                                break;
+                            }),
+                            Code::MaxEnd => whole_only!({
+                                max!(a);
+                                break;
+                            }),
+                            Code::LoadSumEnd => whole_only!({
+                                let p = address!(a, step_a);
+                                each!(N, i => acc[i] = vector!(p, i));
+                                sum!(b);
+                                break;
+                            }),
+                            Code::LoadMaxEnd => whole_only!({
+                                let p = address!(a, step_a);
+                                each!(N, i => acc[i] = vector!(p, i));
+                                max!(b);
+                                break;
+                            }),
+                            Code::SquareSumEnd => whole_only!({
+                                each!(N, i => acc[i] = lane::unary::<S>(UnaryFn::SquareF, acc[i]));
+                                sum!(b);
+                                break;
+                            }),
+                            Code::StoreSumEnd => whole_only!({
+                                let p = address!(a, step_a);
+                                each!(N, i => S::store(p.add(i * S::LANES * 4), acc[i]));
+                                sum!(b);
                                 break;
                             }),
                             Code::StoreMem | Code::StoreTemp => {
@@ -269,23 +350,16 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                             Code::StoreBF16 => store_narrow!(2, narrow_bf16, store_h_part, store_h, stream_h),
                             Code::Store16 => store_narrow!(2, narrow_16, store_h_part, store_h, stream_h),
                             Code::Store8 => store_narrow!(1, narrow_8, store_b_part, store_b, store_b),
-                            Code::ReduceSumF => {
-                                let sum = (*frame.add(op.a as usize).cast::<Accumulator>()).lanes.as_mut_ptr().cast::<u8>();
-                                combine::<S, N, TAIL>(sum, &acc, &parts, S::splat(0), |a, b| S::add_f(a, b));
-                            }
-                            Code::ReduceProdF => {
-                                let product = (*frame.add(op.a as usize).cast::<Accumulator>()).lanes.as_mut_ptr().cast::<u8>();
-                                let one = S::splat(1f32.to_bits());
-                                combine::<S, N, TAIL>(product, &acc, &parts, one, |a, b| S::mul_f(a, b));
-                            }
-                            Code::ReduceProdI => fold!(existing!(1), S::mul_i),
-                            Code::ReduceMaxU => fold!(existing!(0), S::max_u),
-                            Code::ReduceMinU => fold!(existing!(u32::MAX), S::min_u),
-                            Code::ReduceMaxF => fold_num!(f32::NEG_INFINITY.to_bits(), S::max_num),
-                            Code::ReduceMinF => fold_num!(f32::INFINITY.to_bits(), S::min_num),
-                            Code::ReduceSumI => fold!(existing!(0), S::add_i),
-                            Code::ReduceMaxI => fold!(existing!(i32::MIN as u32), S::max_i),
-                            Code::ReduceMinI => fold!(existing!(i32::MAX as u32), S::min_i),
+                            Code::ReduceSumF => sum!(a),
+                            Code::ReduceProdF => combine!(a, S::splat(1f32.to_bits()), S::mul_f),
+                            Code::ReduceProdI => fold!(a, existing!(1), S::mul_i),
+                            Code::ReduceMaxU => fold!(a, existing!(0), S::max_u),
+                            Code::ReduceMinU => fold!(a, existing!(u32::MAX), S::min_u),
+                            Code::ReduceMaxF => max!(a),
+                            Code::ReduceMinF => fold_num!(a, f32::INFINITY.to_bits(), S::min_num),
+                            Code::ReduceSumI => fold!(a, existing!(0), S::add_i),
+                            Code::ReduceMaxI => fold!(a, existing!(i32::MIN as u32), S::max_i),
+                            Code::ReduceMinI => fold!(a, existing!(i32::MAX as u32), S::min_i),
                             Code::Prefetch => {
                                 let advance = (*frame.add(op.a as usize).cast::<Entry>()).advance;
                                 let p = address!(a, step_a).wrapping_offset(advance);
@@ -296,11 +370,18 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                                 }
                             }
                             $(Code::$unary => each!(N, i => acc[i] = lane::unary::<S>(UnaryFn::$unary, acc[i])),)*
+                            Code::ExpF if roomy => each!(N, i => acc[i] = simd::exp_f::<S>(acc[i])),
+                            Code::ExpF if S::FUSES && !TAIL && {
+                                let mut largest = S::splat(0);
+                                each!(N, i => largest = S::max_i(largest, S::and(acc[i], S::splat(0x7fff_ffff))));
+                                simd::is_near::<S>(largest)
+                            } => each!(N, i => acc[i] = simd::exp_near::<S>(acc[i], acc[usize::saturating_sub(i, 1)])),
+                            Code::ExpF => call_unary!(),
                             $(
-                                Code::$long => if N == 8 && !TAIL {
+                                Code::$long => if N == 8 && !TAIL && roomy {
                                     each!(N, i => acc[i] = simd::$long_f::<S>(acc[i]));
                                 } else {
-                                    call!(i => acc[i], acc[i]);
+                                    call_unary!();
                                 },
                             )*
                             $(
@@ -329,6 +410,8 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                                     each!(N, i => acc[i] = lane::bound::<S>(Bound::$bound, acc[i], w));
                                 }
                             )*
+                            // Too long to be inline without registers to spare.
+                            Code::ToIntRound | Code::ToIntOdd if !roomy => call_unary!(),
                             $(Code::$c => each!(N, i => acc[i] = lane::convert::<S>($conversion, acc[i])),)*
                             $(
                                 Code::$n_load => {
@@ -353,6 +436,30 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                                     });
                                 }
                             )*)*
+                            $(
+                                Code::$l_vec => whole_only!({
+                                    let (x, y) = (address!(a, step_a), address!(b, step_b));
+                                    each!(N, i => acc[i] = lane::binary::<S>(BinaryFn::$l, vector!(x, i), vector!(y, i)));
+                                }),
+                                Code::$l_word => whole_only!({
+                                    let (x, y) = (address!(a, step_a), word!(b));
+                                    each!(N, i => acc[i] = lane::binary::<S>(BinaryFn::$l, vector!(x, i), y));
+                                }),
+                            )*
+                            $(
+                                Code::$s_vec => whole_only!({
+                                    let x = address!(a, step_a);
+                                    each!(N, i => acc[i] = lane::binary::<S>(BinaryFn::$s, acc[i], vector!(x, i)));
+                                    store_mem!(b, step_b);
+                                    break;
+                                }),
+                                Code::$s_word => whole_only!({
+                                    let x = word!(a);
+                                    each!(N, i => acc[i] = lane::binary::<S>(BinaryFn::$s, acc[i], x));
+                                    store_mem!(b, step_b);
+                                    break;
+                                }),
+                            )*
                             $($(
                                 Code::$fused => whole_only!({
                                     let x = prepare!($fa, a, step_a);
@@ -363,188 +470,34 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                                     });
                                 }),
                             )*)*
+                            $($(
+                                Code::$after => whole_only!({
+                                    let (x, limit) = (word!(a), word!(b));
+                                    each!(N, i => {
+                                        let v = lane::binary::<S>(BinaryFn::$u, acc[i], x);
+                                        acc[i] = lane::bound::<S>(Bound::$u_bound, v, limit);
+                                    });
+                                }),
+                                Code::$before => whole_only!({
+                                    let (limit, x) = (word!(a), word!(b));
+                                    each!(N, i => {
+                                        let v = lane::bound::<S>(Bound::$u_bound, acc[i], limit);
+                                        acc[i] = lane::binary::<S>(BinaryFn::$u, v, x);
+                                    });
+                                }),
+                            )*)*
                         }
                     };
                 }
                 functions!(execute);
             }
-            col += N * S::LANES;
-            if TAIL || col >= to {
+            if TAIL {
                 break;
             }
-        }
-    }
-}
-
-/// Adds a chunk to the 16 partial sums of a row (or multiplies, by `f` and its `identity`), in the order that
-/// [`super::ReduceFn`] lays down: vectors of 16 lanes in groups of four, of which a missing one counts as the identity.
-///
-/// # Safety
-/// The processor has the instruction set `S`; `partial` points to 16 lanes.
-#[inline(always)]
-unsafe fn combine<S: Simd, const N: usize, const TAIL: bool>(
-    partial: *mut u8,
-    acc: &[S::V; N],
-    parts: &[S::Part; N],
-    identity: S::V,
-    f: impl Fn(S::V, S::V) -> S::V,
-) {
-    // SAFETY: the caller vouches for the instruction set and the partial results.
-    unsafe {
-        // The vectors that make up 16 lanes.
-        let wide = 16 / S::LANES;
-        let mut values = [identity; 8];
-        each!(N, i => values[i] = if TAIL { S::keep(parts[i], acc[i], identity) } else { acc[i] });
-        macro_rules! group {
-            ($first:expr, $part:expr) => {
-                if $part < wide && $first + $part < N {
-                    let v = |j: usize| {
-                        if $first + $part + j * wide < N { values[$first + $part + j * wide] } else { identity }
-                    };
-                    let group = f(f(v(0), v(1)), f(v(2), v(3)));
-                    let place = partial.add($part * S::LANES * 4);
-                    S::store(place, f(S::load(place), group));
-                }
-            };
-        }
-        group!(0, 0);
-        group!(0, 1);
-        if wide == 1 {
-            // Sixteen lanes each: eight vectors are two groups.
-            group!(4, 0);
-        }
-    }
-}
-
-/// Puts a reduction at its start.
-///
-/// # Safety
-/// The processor has the instruction set `S`; the frame is valid.
-#[inline(always)]
-pub(super) unsafe fn begin<S: Simd>(reduction: &Reduction, frame: *mut u8) {
-    // SAFETY: the caller vouches for instruction set and frame; the offset was made for this frame.
-    unsafe {
-        let state = &mut *frame.add(reduction.accumulator as usize).cast::<Accumulator>();
-        let start = S::splat(reduction.f.identity());
-        for place in state.lanes.chunks_exact_mut(S::LANES) {
-            S::store(place.as_mut_ptr().cast(), start);
-        }
-        state.nan = false;
-    }
-}
-
-/// Puts the result of a reduction into its slot.
-///
-/// # Safety
-/// As for [`begin`].
-#[inline(always)]
-pub(super) unsafe fn end<S: Simd>(reduction: &Reduction, frame: *mut u8) {
-    // SAFETY: the caller vouches for instruction set and frame; offsets were made for this frame.
-    unsafe {
-        let state = &*frame.add(reduction.accumulator as usize).cast::<Accumulator>();
-        let result = if state.nan { f32::NAN.to_bits() } else { fold::<S>(reduction.f, &state.lanes) };
-        *frame.add(reduction.slot as usize).cast::<u32>() = result;
-    }
-}
-
-/// Folds 16 lanes in halves.
-///
-/// # Safety
-/// The processor has the instruction set `S`.
-#[inline(always)]
-unsafe fn fold<S: Simd>(f: ReduceFn, lanes: &[u32; 16]) -> u32 {
-    // SAFETY: the caller vouches for the instruction set; vectors are loaded from within the lanes.
-    unsafe {
-        macro_rules! by {
-            ($f:expr) => {{
-                let low = S::load(lanes.as_ptr().cast());
-                let v = if S::LANES == 16 {
-                    $f(low, S::down::<8>(low))
-                } else {
-                    $f(low, S::load(lanes[8..].as_ptr().cast()))
-                };
-                let v = $f(v, S::down::<4>(v));
-                let v = $f(v, S::down::<2>(v));
-                S::first($f(v, S::down::<1>(v)))
-            }};
-        }
-        match f {
-            ReduceFn::SumF => by!(S::add_f),
-            ReduceFn::MaxF => by!(S::max_num),
-            ReduceFn::MinF => by!(S::min_num),
-            ReduceFn::SumI => by!(S::add_i),
-            ReduceFn::MaxI => by!(S::max_i),
-            ReduceFn::MinI => by!(S::min_i),
-            ReduceFn::ProdF => by!(S::mul_f),
-            ReduceFn::ProdI => by!(S::mul_i),
-            ReduceFn::MaxU => by!(S::max_u),
-            ReduceFn::MinU => by!(S::min_u),
-        }
-    }
-}
-
-/// Runs an instruction on row scalars. There is no loop around it here: the compiler would load the constants of all
-/// functions before the loop, which took longer than most functions.
-///
-/// # Safety
-/// The processor has the instruction set `S`; the frame is valid, and so is column 0 of its memory operands.
-#[inline(always)]
-pub(super) unsafe fn row<S: Calls>(op: &RowOp, frame: *mut u8) {
-    // SAFETY: the caller vouches for instruction set, frame and memory; offsets were made for this frame.
-    unsafe {
-        let word = |offset: u32| frame.add(offset as usize).cast::<u32>();
-        let base = |entry: u32| (*frame.add(entry as usize).cast::<Entry>()).base;
-        match *op {
-            RowOp::Load { to, entry, dtype } => *word(to) = load_element(base(entry), dtype),
-            RowOp::Store { entry, dtype, from } => store_element(base(entry), dtype, *word(from)),
-            RowOp::Unary { to, f, from } => *word(to) = S::first(lane::unary::<S>(f, S::splat(*word(from)))),
-            RowOp::Binary { to, f, a, b } => {
-                *word(to) = S::first(lane::binary::<S>(f, S::splat(*word(a)), S::splat(*word(b))));
+            col += N * S::LANES;
+            if col < to {
+                next = body;
             }
-            RowOp::Select { to, when, then, other } => *word(to) = *word(if *word(when) != 0 { then } else { other }),
-            RowOp::Convert { to, conversion, from } => {
-                *word(to) = S::first(lane::convert::<S>(conversion, S::splat(*word(from))));
-            }
-        }
-    }
-}
-
-/// One element as the bits of a lane.
-///
-/// # Safety
-/// `p` is valid for one element.
-#[inline(always)]
-unsafe fn load_element(p: *const u8, dtype: DType) -> u32 {
-    // SAFETY: the caller vouches for the element.
-    unsafe {
-        match dtype {
-            DType::F16 => convert::f16_to_f32(p.cast::<u16>().read_unaligned()).to_bits(),
-            DType::BF16 => convert::bf16_to_f32(p.cast::<u16>().read_unaligned()).to_bits(),
-            DType::I8 => p.cast::<i8>().read() as u32,
-            DType::U8 | DType::Bool => p.read().into(),
-            DType::I16 => p.cast::<i16>().read_unaligned() as u32,
-            DType::U16 => p.cast::<u16>().read_unaligned().into(),
-            _ => p.cast::<u32>().read_unaligned(),
-        }
-    }
-}
-
-/// The bits of a lane as one element.
-///
-/// # Safety
-/// `p` is valid for one element.
-#[inline(always)]
-unsafe fn store_element(p: *mut u8, dtype: DType, bits: u32) {
-    // SAFETY: the caller vouches for the element.
-    unsafe {
-        match dtype {
-            DType::F16 => p.cast::<u16>().write_unaligned(convert::f32_to_f16(f32::from_bits(bits))),
-            DType::BF16 => p.cast::<u16>().write_unaligned(convert::f32_to_bf16(f32::from_bits(bits))),
-            _ => match dtype.size() {
-                1 => p.write(bits as u8),
-                2 => p.cast::<u16>().write_unaligned(bits as u16),
-                _ => p.cast::<u32>().write_unaligned(bits),
-            },
         }
     }
 }

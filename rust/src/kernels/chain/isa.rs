@@ -2,15 +2,15 @@
 
 use super::calls::{self, CALLS, CallFn, Calls};
 use super::code::Op;
-use super::compile::{Reduction, RowOp};
-use super::interpret;
+use super::compile::{RowOp, Tables};
+use super::{interpret, row};
 use crate::kernels::Isa;
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::simd::{Avx2, Avx512};
 use crate::kernels::simd::{Generic, Simd as _};
 
-/// Runs a pass over the columns `from..to`; see [`interpret::pass`].
-pub(super) type Pass = unsafe fn(code: *const Op, frame: *mut u8, from: usize, to: usize);
+/// Runs the code for a row; see [`interpret::pass`].
+pub(super) type Pass = unsafe fn(code: *const Op, tables: &Tables, frame: *mut u8, plan: &Plan);
 
 /// Everything that depends on the instruction set.
 pub(super) struct Kernels {
@@ -22,12 +22,6 @@ pub(super) struct Kernels {
     whole: [Pass; 4],
     /// Run what is left of a row in one chunk of 1, 2, 4 or 8 vectors.
     tail: [Pass; 4],
-    /// See [`interpret::begin`].
-    pub begin: unsafe fn(reduction: &Reduction, frame: *mut u8),
-    /// See [`interpret::end`].
-    pub end: unsafe fn(reduction: &Reduction, frame: *mut u8),
-    /// See [`interpret::row`].
-    pub row: unsafe fn(op: &RowOp, frame: *mut u8),
 }
 
 macro_rules! kernels {
@@ -36,33 +30,21 @@ macro_rules! kernels {
             use super::*;
 
             $(#[target_feature(enable = $features)])?
-            unsafe fn whole<const N: usize>(code: *const Op, frame: *mut u8, from: usize, to: usize) {
+            unsafe fn whole<const N: usize>(code: *const Op, tables: &Tables, frame: *mut u8, plan: &Plan) {
                 // SAFETY: passed on to the caller.
-                unsafe { interpret::pass::<$simd, N, false>(code, frame, from, to) }
+                unsafe { interpret::pass::<$simd, N, false>(code, tables, frame, plan) }
             }
 
             $(#[target_feature(enable = $features)])?
-            unsafe fn tail<const N: usize>(code: *const Op, frame: *mut u8, from: usize, to: usize) {
+            unsafe fn tail<const N: usize>(code: *const Op, tables: &Tables, frame: *mut u8, plan: &Plan) {
                 // SAFETY: passed on to the caller.
-                unsafe { interpret::pass::<$simd, N, true>(code, frame, from, to) }
+                unsafe { interpret::pass::<$simd, N, true>(code, tables, frame, plan) }
             }
 
             $(#[target_feature(enable = $features)])?
-            unsafe fn begin(reduction: &Reduction, frame: *mut u8) {
+            unsafe fn row_op(op: &RowOp, frame: *mut u8) {
                 // SAFETY: passed on to the caller.
-                unsafe { interpret::begin::<$simd>(reduction, frame) }
-            }
-
-            $(#[target_feature(enable = $features)])?
-            unsafe fn end(reduction: &Reduction, frame: *mut u8) {
-                // SAFETY: passed on to the caller.
-                unsafe { interpret::end::<$simd>(reduction, frame) }
-            }
-
-            $(#[target_feature(enable = $features)])?
-            unsafe fn row(op: &RowOp, frame: *mut u8) {
-                // SAFETY: passed on to the caller.
-                unsafe { interpret::row::<$simd>(op, frame) }
+                unsafe { row::row::<$simd>(op, frame) }
             }
 
             $(#[target_feature(enable = $features)])?
@@ -75,8 +57,9 @@ macro_rules! kernels {
                 const TABLE: [CallFn; CALLS.len()] = [
                     call::<0>, call::<1>, call::<2>, call::<3>, call::<4>, call::<5>, call::<6>, call::<7>,
                     call::<8>, call::<9>, call::<10>, call::<11>, call::<12>, call::<13>, call::<14>, call::<15>,
-                    call::<16>, call::<17>, call::<18>,
+                    call::<16>, call::<17>, call::<18>, call::<19>, call::<20>, call::<21>, call::<22>,
                 ];
+                const ROW: unsafe fn(op: &RowOp, frame: *mut u8) = row_op;
             }
 
             const SMALLEST: u32 = $smallest;
@@ -91,9 +74,6 @@ macro_rules! kernels {
                 smallest: SMALLEST,
                 whole: [whole::<{ vectors(0) }>, whole::<{ vectors(1) }>, whole::<{ vectors(2) }>, whole::<{ vectors(3) }>],
                 tail: [tail::<{ vectors(0) }>, tail::<{ vectors(1) }>, tail::<{ vectors(2) }>, tail::<{ vectors(3) }>],
-                begin,
-                end,
-                row,
             };
         }
     };

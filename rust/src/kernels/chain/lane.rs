@@ -53,7 +53,6 @@ pub(super) unsafe fn binary<S: Calls>(f: BinaryFn, a: S::V, b: S::V) -> S::V {
             BinaryFn::AddI => S::add_i(a, b),
             BinaryFn::SubI => S::sub_i(a, b),
             BinaryFn::MulI => S::mul_i(a, b),
-            BinaryFn::DivI => S::div_i(a, b),
             BinaryFn::MaxI => S::max_i(a, b),
             BinaryFn::MinI => S::min_i(a, b),
             BinaryFn::MaxU => S::max_u(a, b),
@@ -80,9 +79,13 @@ pub(super) unsafe fn binary<S: Calls>(f: BinaryFn, a: S::V, b: S::V) -> S::V {
             BinaryFn::LeU => S::falsehood(S::gt_u(a, b)),
             BinaryFn::GtU => S::truth(S::gt_u(a, b)),
             BinaryFn::GeU => S::falsehood(S::gt_u(b, a)),
-            BinaryFn::FmodF | BinaryFn::RemF | BinaryFn::FmodI | BinaryFn::RemI | BinaryFn::DivU | BinaryFn::FmodU => {
-                Call::Binary(f).one::<S>(a, b)
-            }
+            BinaryFn::FmodF
+            | BinaryFn::RemF
+            | BinaryFn::FmodI
+            | BinaryFn::RemI
+            | BinaryFn::DivI
+            | BinaryFn::DivU
+            | BinaryFn::FmodU => Call::Binary(f).one::<S>(a, b),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The machine: a program resolved for one instruction set, and the loop over rows and passes.
 
 use super::ChainProgram;
-use super::compile::{Compiled, CompiledPhase, compile};
+use super::code::Op;
+use super::compile::{Compiled, compile};
 use super::frame::Entry;
 use super::isa::{Kernels, Plan};
 use crate::kernels::Isa;
@@ -106,7 +107,7 @@ impl Machine {
         // SAFETY: as in `run`.
         unsafe {
             let streams = self.set_up(run, run.scratch, 0, 0, plan.cols);
-            self.compiled.phases.iter().for_each(|phase| self.phase(phase, run.scratch, plan));
+            self.execute(&self.compiled.row, run.scratch, plan);
             streams
         }
     }
@@ -125,9 +126,13 @@ impl Machine {
             loop {
                 let now = block.min(rest);
                 rest -= now;
-                for phase in &self.compiled.phases {
-                    for index in 0..now {
-                        self.phase(phase, frame(index), plan);
+                if block == 1 {
+                    self.execute(&self.compiled.row, run.scratch, plan);
+                } else {
+                    for phase in &self.compiled.phases {
+                        for index in 0..now {
+                            self.execute(phase, frame(index), plan);
+                        }
                     }
                 }
                 if rest == 0 {
@@ -205,29 +210,11 @@ impl Machine {
         }
     }
 
+    /// Runs code of the program for the row of a frame.
     #[inline]
-    unsafe fn phase(&self, phase: &CompiledPhase, frame: *mut u8, plan: &Plan) {
+    unsafe fn execute(&self, code: &[Op], frame: *mut u8, plan: &Plan) {
         // SAFETY: as in `run`; an `Isa` is the proof that the processor has it.
-        unsafe {
-            for op in &phase.prologue {
-                (self.kernels.row)(op, frame);
-            }
-            for reduction in &phase.reductions {
-                (self.kernels.begin)(reduction, frame);
-            }
-            if plan.split > 0 {
-                (plan.whole)(phase.whole.as_ptr(), frame, 0, plan.split);
-            }
-            if plan.split < plan.cols {
-                (plan.tail)(phase.tail.as_ptr(), frame, plan.split, plan.cols);
-            }
-            for reduction in &phase.reductions {
-                (self.kernels.end)(reduction, frame);
-            }
-            for op in &phase.epilogue {
-                (self.kernels.row)(op, frame);
-            }
-        }
+        unsafe { (plan.whole)(code.as_ptr(), &self.compiled.tables, frame, plan) }
     }
 }
 

@@ -16,6 +16,22 @@
 
 #![allow(unsafe_code)] // Vector instructions and raw memory.
 
+/// Does the body for `i` in `0..N` with `i` constant, so that the accumulator is never indexed by a variable: that would
+/// put it into memory for good.
+macro_rules! each {
+    ($N:ident, $i:ident => $body:expr) => {
+        each!(@ $N, $i, $body, 0 1 2 3 4 5 6 7)
+    };
+    (@ $N:ident, $i:ident, $body:expr, $($index:literal)*) => {{
+        $(
+            if $index < $N {
+                let $i: usize = $index;
+                $body;
+            }
+        )*
+    }};
+}
+
 mod calls;
 mod code;
 mod compile;
@@ -28,6 +44,8 @@ mod machine;
 mod price;
 mod program;
 mod recompute;
+mod reduction;
+mod row;
 #[cfg(test)]
 mod tests;
 

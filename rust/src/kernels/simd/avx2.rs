@@ -112,6 +112,19 @@ impl Simd for Avx2 {
     type Part = Part;
 
     const LANES: usize = 8;
+    const REGISTERS: usize = 16;
+
+    #[allow(clippy::pointers_in_nomem_asm_block)] // Nothing is read: there is no instruction.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn after<T>(v: V, p: *const T) -> *const T {
+        let mut p = p;
+        // SAFETY: no instruction at all.
+        unsafe {
+            std::arch::asm!("/* {0} {1} */", inout(reg) p, in(ymm_reg) v, options(pure, nomem, nostack, preserves_flags));
+        }
+        p
+    }
 
     functions! {
         fn part(n: usize) -> Part {

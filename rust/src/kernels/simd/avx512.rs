@@ -68,6 +68,7 @@ impl Simd for Avx512 {
     type Part = __mmask16;
 
     const LANES: usize = 16;
+    const REGISTERS: usize = 32;
     const SCALES_BY_ANY: bool = true;
 
     functions! {

@@ -11,14 +11,14 @@ const LIMIT: f32 = 0.03;
 /// 1.5 * 2^19: adding it leaves a multiple of 1/16, with the sixteenths in the low four bits.
 const MAGIC: f32 = 786_432.0;
 
-const LN2_HIGH: f32 = std::f32::consts::LN_2;
-const LN2_LOW: f32 = -1.904_654_3e-9;
+pub(super) const LN2_HIGH: f32 = std::f32::consts::LN_2;
+pub(super) const LN2_LOW: f32 = -1.904_654_3e-9;
 
 /// `(exp(r) - 1 - r) / r^2` for `|r|` up to ln(2)/32: the minimax of `exp`. Its error is 2^-29.
-const COEFFICIENTS: [f32; 2] = [0.500_016_15, 0.166_666_67];
+pub(super) const COEFFICIENTS: [f32; 2] = [0.500_016_15, 0.166_666_67];
 
 /// `2^(i/16)`.
-const ROOTS: [f32; 16] = {
+pub(super) const ROOTS: [f32; 16] = {
     let bits = [
         0x3f80_0000,
         0x3f85_aac3,
@@ -66,5 +66,72 @@ pub(crate) unsafe fn exp_f<S: Simd>(x: S::V) -> S::V {
         let [c2, c3] = COEFFICIENTS;
         let p = S::fma_f(S::fma_f(c(c3), r, c(c2)), S::mul_f(r, r), r);
         S::scale_f(S::fma_f(root, p, root), n)
+    }
+}
+
+/// The exponential of every number of at most this magnitude is normal.
+pub(super) const NEAR_ZERO: f32 = 87.0;
+
+/// Where the exponent of binary32 begins, less the four bits of sixteenths.
+const SIXTEENTHS_TO_EXPONENT: i32 = 23 - 4;
+
+/// What [`exp_near`] loads.
+#[repr(C, align(32))]
+struct Near {
+    log2_e: [f32; 8],
+    magic: [f32; 8],
+    ln2: [[f32; 8]; 2],
+    coefficients: [[f32; 8]; 2],
+    /// [`ROOTS`] without what their own index, shifted to the exponent, adds to it.
+    roots: [f32; 16],
+}
+
+static NEAR: Near = {
+    let mut roots = ROOTS;
+    let mut i = 0;
+    while i < 16 {
+        roots[i] = f32::from_bits(ROOTS[i].to_bits() - ((i as u32) << SIXTEENTHS_TO_EXPONENT));
+        i += 1;
+    }
+    let [c2, c3] = COEFFICIENTS;
+    Near {
+        log2_e: [std::f32::consts::LOG2_E; 8],
+        magic: [MAGIC; 8],
+        ln2: [[-LN2_HIGH; 8], [-LN2_LOW; 8]],
+        coefficients: [[c2; 8], [c3; 8]],
+        roots,
+    }
+};
+
+/// Whether all of the numbers whose largest magnitude, lane by lane and as an integer, this is may go through [`exp_near`].
+#[inline(always)]
+pub(crate) unsafe fn is_near<S: Simd>(largest: S::V) -> bool {
+    // SAFETY: the caller vouches for the instruction set.
+    // As an integer, NaN is larger than any number.
+    unsafe { !S::any(S::gt_i(largest, S::splat(NEAR_ZERO.to_bits()))) }
+}
+
+/// The same number as [`exp_f`] gives, for numbers near 0 and vectors of eight lanes. Scaling is an addition to the exponent of
+/// the root: two instructions instead of twelve, and no bounds.
+///
+/// The constants are loaded for each vector, and only once `before` is done. With a register for each, and vectors begun
+/// together, a chunk does not fit the sixteen registers of AVX2: an exponential took 69 cycles a chunk instead of 42.
+#[inline(always)]
+pub(crate) unsafe fn exp_near<S: Simd>(x: S::V, before: S::V) -> S::V {
+    debug_assert_eq!(S::LANES, 8);
+    // SAFETY: the caller vouches for the instruction set; the loads are from the table.
+    unsafe {
+        let near = &*S::after(before, &NEAR);
+        let c = |lanes: &[f32; 8]| S::load(lanes.as_ptr().cast());
+        let sixteenths = S::fma_f(x, c(&near.log2_e), c(&near.magic));
+        let n = S::sub_f(sixteenths, c(&near.magic));
+        let r = S::fma_f(n, c(&near.ln2[0]), x);
+        let r = S::fma_f(n, c(&near.ln2[1]), r);
+        let p = S::fma_f(c(&near.coefficients[1]), r, c(&near.coefficients[0]));
+        let p = S::fma_f(p, S::mul_f(r, r), r);
+        // Nothing is left of the bits of `MAGIC` itself.
+        let exponent = S::shl::<SIXTEENTHS_TO_EXPONENT>(sixteenths);
+        let power = S::add_i(S::pick(&near.roots, sixteenths), exponent);
+        S::fma_f(power, p, power)
     }
 }

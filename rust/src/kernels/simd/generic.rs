@@ -96,6 +96,8 @@ impl Simd for Generic {
     type Part = usize;
 
     const LANES: usize = LANES;
+    const REGISTERS: usize = 8;
+    const FUSES: bool = false;
 
     #[inline(always)]
     unsafe fn part(n: usize) -> usize {
@@ -296,7 +298,7 @@ impl Simd for Generic {
     #[inline(always)]
     unsafe fn relu_f(x: V) -> V {
         let zero = quad::new([0; 4]);
-        map(x, |x| quad::and(quad::or(quad::lt_f(zero, x), quad::unordered_f(x, x)), x))
+        map(x, |x| quad::and(quad::not_le_f(x, zero), x))
     }
     #[inline(always)]
     unsafe fn split_f(x: V) -> (V, V) {

@@ -14,6 +14,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod exp;
+mod exp_wide;
 mod generic;
 mod halves;
 mod log;
@@ -25,7 +26,8 @@ mod trigonometry;
 pub(crate) use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx512::Avx512;
-pub(crate) use exp::exp_f;
+pub(crate) use exp::{exp_f, exp_near, is_near};
+pub(crate) use exp_wide::exp_all_near;
 pub(crate) use generic::Generic;
 pub(crate) use halves::{cos_h, exp_h, log_h, sin_h};
 pub(crate) use log::log_f;
@@ -49,8 +51,20 @@ pub(crate) trait Simd: Copy {
     /// A prefix of the lanes.
     type Part: Copy;
 
+    /// The same pointer; the compiler takes it for another that is known only after `v`, so that it neither keeps what it points
+    /// to in registers nor begins to work on it earlier.
+    #[inline(always)]
+    unsafe fn after<T>(v: Self::V, p: *const T) -> *const T {
+        let _ = v;
+        p
+    }
+
     /// Lanes of a vector; divides 16.
     const LANES: usize;
+    /// Vectors that the registers hold.
+    const REGISTERS: usize;
+    /// Whether [`Simd::fma_f`] is an instruction.
+    const FUSES: bool = true;
     /// Whether [`Simd::scale_f`] takes any `n`: infinities, which give infinity and 0, and NaN, which gives NaN.
     const SCALES_BY_ANY: bool = false;
 

@@ -39,6 +39,7 @@ mod sse2 {
         fn smaller_f(a: Quad, b: Quad) -> Quad { _mm_min_ps(a, b) }
         fn lt_f(a: Quad, b: Quad) -> Quad { _mm_cmplt_ps(a, b) }
         fn le_f(a: Quad, b: Quad) -> Quad { _mm_cmple_ps(a, b) }
+        fn not_le_f(a: Quad, b: Quad) -> Quad { _mm_cmpnle_ps(a, b) }
         fn eq_f(a: Quad, b: Quad) -> Quad { _mm_cmpeq_ps(a, b) }
         fn unordered_f(a: Quad, b: Quad) -> Quad { _mm_cmpunord_ps(a, b) }
         fn and(a: Quad, b: Quad) -> Quad { _mm_and_ps(a, b) }
@@ -117,6 +118,7 @@ mod arrays {
         fn smaller_f(a, b) float => if a < b { a } else { b };
         fn lt_f(a, b) compare => a < b;
         fn le_f(a, b) compare => a <= b;
+        fn not_le_f(a, b) compare => (a > b) | a.is_nan() | b.is_nan();
         fn eq_f(a, b) compare => a == b;
         fn unordered_f(a, b) compare => a.is_nan() | b.is_nan();
         fn and(a, b) => a & b;
@@ -168,7 +170,7 @@ mod tests {
                 };
             }
             check!(
-                add_f, sub_f, mul_f, div_f, larger_f, smaller_f, lt_f, le_f, eq_f, unordered_f, and, or, xor, and_not, add_i, sub_i,
+                add_f, sub_f, mul_f, div_f, larger_f, smaller_f, lt_f, le_f, not_le_f, eq_f, unordered_f, and, or, xor, and_not, add_i, sub_i,
                 eq_i, gt_i;
                 sqrt_f, i32_to_f32, f32_to_i32_raw
             );

@@ -2,16 +2,16 @@
 
 use super::access::write_element_all;
 use super::frame::{Frame, View};
-use super::interpret::{Core, Element, Host, Kernel};
-use super::replay::{Replay, StepId};
+use super::interpret::{Core, Element, Host, Kernel, ROUND_PS};
+use super::replay::{Cursor, Replay, StepId};
 use super::wave::Wave;
-use super::{Refusal, Stop, span};
+use super::{Refusal, Stop};
 use crate::device::Workspace;
 use crate::device::sim::code::{Code, Param, Step};
 use crate::dtype::DType;
 use crate::program::{LaunchArg, Operand};
 use crate::shape::Shape;
-use crate::trace::{self, Track, names};
+use crate::trace::{self, TaskRow, Track};
 
 /// The host of the entry.
 pub(super) struct Entry<'a> {
@@ -19,6 +19,10 @@ pub(super) struct Entry<'a> {
     pub wave: &'a mut Wave,
     /// Which tasks wait in the wave.
     pub waits: Waits,
+    /// Times the tasks that run one after the other.
+    pub tasks: TaskRow,
+    /// Where the core's budget falls below this, the entry has gone on for longer than tasks may hide.
+    horizon: i64,
 }
 
 /// Which tasks wait for others that can run beside them.
@@ -35,9 +39,23 @@ pub(in crate::device::sim) enum Waits {
 /// Nanoseconds of a task for which it is worth to look for others that can run beside it: the look takes a few hundred.
 const WORTH_NS: u64 = 3_000;
 
+/// Nanoseconds of a task from which on its span has ends of its own. Estimates are of steps alone, so a task that is thought
+/// to take as long does.
+const ALONE_NS: u64 = 500;
+/// Work of the entry that counts to the task that comes next: two rounds of a loop.
+const BETWEEN_PS: i64 = 2 * ROUND_PS;
+
 impl Host for Entry<'_> {
     fn step(&mut self, _: &mut Core<'_>, _: StepId, _: &Step, _: &Frame) -> Result<(), Stop> {
         unreachable!("verified: the entry has no tiles")
+    }
+
+    fn round(&mut self, core: &mut Core<'_>) -> Result<(), Stop> {
+        core.budget -= ROUND_PS;
+        if core.budget < self.horizon {
+            self.pause();
+        }
+        core.look_around()
     }
 
     fn touches(&mut self, core: &mut Core<'_>, _: Element, _: bool) -> Result<(), Stop> {
@@ -61,6 +79,8 @@ impl Host for Entry<'_> {
         };
         if waits {
             core.stop_recording();
+            // So no group is open while something waits.
+            self.pause();
             return self.wave.add(core, kernel, args, blocks, frame);
         }
         self.wave.run(core)?;
@@ -75,6 +95,7 @@ impl Host for Entry<'_> {
         fill: Option<f64>,
         frame: &Frame,
     ) -> Result<View, Refusal> {
+        self.pause();
         create(self.workspace, dtype, dims, fill, frame)
     }
 }
@@ -109,34 +130,39 @@ pub(super) fn create(
     Ok(View::whole(data, View::CREATED, &shape))
 }
 
-impl Entry<'_> {
+impl<'a> Entry<'a> {
+    /// For a launch of which no task has run. `invocation`: as in [`super::interpret::Context`].
+    pub fn new(workspace: &'a mut dyn Workspace, wave: &'a mut Wave, waits: Waits, invocation: u32) -> Self {
+        let tasks = TaskRow::new(invocation, Track::core(0));
+        Self { workspace, wave, waits, tasks, horizon: i64::MIN }
+    }
+
     /// Takes the steps of an earlier launch.
     pub fn again(&mut self, core: &mut Core<'_>, replay: &Replay) -> Result<(), Stop> {
-        let (mut step, mut operands, mut scalars) = (0, 0, 0);
-        let invocation = core.context.invocation;
-        // A task begins when the one before it ends: one look at the clock for each.
-        let mut begin = if invocation == 0 { 0 } else { trace::now() };
-        for task in &replay.tasks {
-            for taken in &replay.steps[step..task.steps] {
-                core.step_again(replay, taken, operands, scalars);
-                (operands, scalars) = (taken.operands, taken.scalars);
-                core.look_around()?;
+        let mut at = Cursor::default();
+        if !self.tasks.is_on() {
+            return core.tasks_again(replay, &replay.tasks, &mut at);
+        }
+        self.tasks.begins();
+        let mut left = &replay.tasks[..];
+        while let Some(first) = left.first() {
+            let count = usize::from(first.short).min(self.tasks.size());
+            let (group, rest) = left.split_at(count);
+            let result = core.tasks_again(replay, group, &mut at);
+            let ended = if result.is_ok() { count } else { group.iter().filter(|task| task.steps <= at.step).count() };
+            if ended != 0 {
+                self.tasks.ended_together(ended, usize::from(first.alike) >= ended, |at| group[at].kernel);
             }
-            step = task.steps;
-            begin = self.task_ended(task.kernel, begin, invocation);
+            result?;
+            left = rest;
         }
         Ok(())
     }
 
-    /// Records the span of a task that began at `begin` and ends now, where the launch is traced; gives its end.
-    fn task_ended(&mut self, kernel: u32, begin: u64, invocation: u32) -> u64 {
-        if invocation == 0 {
-            return 0;
-        }
-        let end = trace::now();
-        self.wave.tasks = Some((self.wave.tasks.map_or(begin, |(first, _)| first), end));
-        span(names::TASK, Track::core(0), invocation, begin, end, kernel.into());
-        end
+    /// What the core does next is no part of a task.
+    fn pause(&mut self) {
+        self.tasks.pause();
+        self.horizon = i64::MIN;
     }
 
     /// Runs the blocks of one task in order, with all cores for the steps of each.
@@ -149,10 +175,16 @@ impl Entry<'_> {
         caller: &Frame,
     ) -> Result<(), Stop> {
         let code = &core.context.lowered.kernels[kernel as usize];
-        let invocation = core.context.invocation;
         let pace = &core.context.paces[kernel as usize];
-        let measured = pace.varies();
-        let begin = if invocation != 0 || measured { trace::now() } else { 0 };
+        let (measured, traced) = (pace.varies(), self.tasks.is_on());
+        let mut alone = pace.ns().saturating_mul(blocks) >= ALONE_NS;
+        let begin = if measured { trace::now() } else { 0 };
+        match traced {
+            true if measured => self.tasks.begins_at(begin),
+            true if alone => self.tasks.begins_alone(),
+            true => self.tasks.begins(),
+            false => {}
+        }
         let mut frame = core.take_frame(kernel);
         let mut result = Ok(());
         for block in 0..blocks {
@@ -164,13 +196,22 @@ impl Entry<'_> {
             }
         }
         core.put_frame(kernel, frame);
-        if let Some(replay) = &mut core.recording {
-            replay.task_ends(kernel);
-        }
+        let mut end = 0;
         if measured {
-            pace.took(trace::now().saturating_sub(begin), blocks);
+            end = trace::now();
+            pace.took(end.saturating_sub(begin), blocks);
+            alone = pace.ns().saturating_mul(blocks) >= ALONE_NS;
         }
-        self.task_ended(kernel, begin, invocation);
+        if let Some(replay) = &mut core.recording {
+            replay.task_ends(kernel, alone);
+        }
+        match traced {
+            true if measured => self.tasks.ended_at(kernel, end),
+            true if alone => self.tasks.ended_alone(kernel),
+            true => self.tasks.ended(kernel),
+            false => return result,
+        }
+        self.horizon = (core.budget - BETWEEN_PS).max(0);
         result
     }
 }

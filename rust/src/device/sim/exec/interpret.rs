@@ -24,7 +24,7 @@ use crate::program::{LaunchArg, Loc, Operand};
 const FIRST_BUDGET_PS: i64 = 500_000_000;
 const BUDGET_PS: i64 = 5_000_000_000;
 /// Estimated picoseconds of one round of a loop without work.
-const ROUND_PS: i64 = 10_000;
+pub(super) const ROUND_PS: i64 = 10_000;
 
 /// What one core needs, kept from launch to launch: its frames, operand lists that were sized at registration, and dense
 /// copies of boxes that are no matrices.

@@ -171,6 +171,7 @@ pub(super) unsafe fn launch(prepared: &Prepared<'_>, state: &mut State, launch: 
     let poller = Poller::new(launch.poll);
     let traced = launch.invocation != 0 && trace::is_enabled();
     let begin = if traced { trace::now() } else { 0 };
+    let invocation = if traced { launch.invocation } else { 0 };
     let context = Context {
         lowered,
         pool,
@@ -179,10 +180,10 @@ pub(super) unsafe fn launch(prepared: &Prepared<'_>, state: &mut State, launch: 
         packed,
         tensors: launch.tensors,
         lanes: lanes.as_mut_ptr(),
-        invocation: if traced { launch.invocation } else { 0 },
+        invocation,
     };
     let core = &mut Core::new(&context, 0, true);
-    let host = &mut Entry { workspace: launch.workspace, wave, waits };
+    let host = &mut Entry::new(launch.workspace, wave, waits, invocation);
     let result = if again {
         host.again(core, replay)
     } else {
@@ -195,9 +196,11 @@ pub(super) unsafe fn launch(prepared: &Prepared<'_>, state: &mut State, launch: 
         result
     };
     if traced {
-        span(names::ORCH, Track::DEVICE, launch.invocation, begin, trace::now(), 0);
-        if let Some((first, last)) = host.wave.tasks {
-            span(names::SCHED, Track::DEVICE, launch.invocation, first, last, 0);
+        host.tasks.pause();
+        span(names::ORCH, Track::DEVICE, invocation, begin, trace::now(), 0);
+        let extents = [host.tasks.extent(), host.wave.tasks].into_iter().flatten();
+        if let Some((first, last)) = extents.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) {
+            span(names::SCHED, Track::DEVICE, invocation, first, last, 0);
         }
     }
     result.map_err(|stop| prepared.error(stop))

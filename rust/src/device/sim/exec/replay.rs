@@ -13,6 +13,7 @@ use crate::device::TensorArg;
 use crate::device::sim::code::{Code, Inst, MatMulStep, Mem, MemUse, Step};
 use crate::device::sim::lower::Lowered;
 use crate::kernels::chain::MemArg;
+use crate::trace::MOST_TOGETHER;
 
 /// Steps that are kept: their list takes 130 bytes for each, so at most a quarter of a usual second-level cache.
 const MAX_STEPS: usize = 2048;
@@ -48,6 +49,20 @@ pub(super) struct Task {
     pub kernel: u32,
     /// The end of its steps.
     pub steps: usize,
+    /// It takes long enough to be timed alone.
+    pub alone: bool,
+    /// How many tasks from this one on can be timed together, and how many of them are of one kernel: 1 to
+    /// [`MOST_TOGETHER`].
+    pub short: u8,
+    pub alike: u8,
+}
+
+/// How far a launch has come in the lists.
+#[derive(Default)]
+pub(super) struct Cursor {
+    pub step: usize,
+    pub operand: usize,
+    pub scalar: usize,
 }
 
 /// One step as it was taken.
@@ -184,12 +199,12 @@ impl Replay {
         self.progress = Progress::Unfit;
     }
 
-    /// The steps since the end of the last task were those of `kernel`.
-    pub fn task_ends(&mut self, kernel: u32) {
+    /// The steps since the end of the last task were those of `kernel`. `alone`: as in [`Task`].
+    pub fn task_ends(&mut self, kernel: u32, alone: bool) {
         if self.tasks.len() == MAX_STEPS {
             return self.give_up();
         }
-        self.tasks.push(Task { kernel, steps: self.steps.len() });
+        self.tasks.push(Task { kernel, steps: self.steps.len(), alone, short: 1, alike: 1 });
     }
 
     /// Adds a step, whose operands and numbers then follow; `None` where nothing is written down.
@@ -228,6 +243,7 @@ impl Replay {
             return;
         }
         self.progress = Progress::Complete;
+        self.find_rows();
         self.coverage.begin(tensors);
         let mut first = 0;
         for taken in &self.steps {
@@ -273,6 +289,21 @@ impl Writing<'_> {
 
     fn last(&mut self) -> &mut Taken {
         self.0.steps.last_mut().expect("it was just added")
+    }
+}
+
+impl Replay {
+    /// Finds which tasks can be timed together.
+    fn find_rows(&mut self) {
+        let mut next: Option<Task> = None;
+        for task in self.tasks.iter_mut().rev() {
+            let more = |count: u8| (count + 1).min(MOST_TOGETHER as u8);
+            if let Some(next) = next.filter(|next| !next.alone && !task.alone) {
+                task.short = more(next.short);
+                task.alike = if next.kernel == task.kernel { more(next.alike) } else { 1 };
+            }
+            next = Some(*task);
+        }
     }
 }
 

@@ -1,12 +1,13 @@
 //! Steps on tiles: operands become addresses, and large work is cut into parts for the cores.
 #![allow(unsafe_code)] // calls the kernels with addresses that `access` and the layout of scratch memory vouch for
 
+use super::Stop;
 use super::access::{BoxMem, WindowMem, plain_matrix};
 use super::frame::Frame;
 use super::grid::Grid;
 use super::interpret::{Context, Core, Lane};
 use super::packed::Packed;
-use super::replay::{Evaluated, Place, Replay, StepId, Taken, product_operands};
+use super::replay::{Cursor, Evaluated, Place, Replay, StepId, Taken, Task, product_operands};
 use crate::device::TensorArg;
 use crate::device::sim::code::{ChainStep, MatMulStep, Mem, MemUse, Step};
 use crate::device::sim::lower::lane_bits;
@@ -149,10 +150,27 @@ impl<'a> Core<'a> {
         }
     }
 
+    /// Runs tasks that an earlier launch ran, from `at` on; `at.step` says where the last one ended that was not
+    /// interrupted.
+    #[inline]
+    pub(super) fn tasks_again(&mut self, replay: &Replay, tasks: &[Task], at: &mut Cursor) -> Result<(), Stop> {
+        let Cursor { mut operand, mut scalar, .. } = *at;
+        for task in tasks {
+            for taken in &replay.steps[at.step..task.steps] {
+                self.step_again(replay, taken, operand, scalar);
+                (operand, scalar) = (taken.operands, taken.scalars);
+                self.look_around()?;
+            }
+            at.step = task.steps;
+        }
+        (at.operand, at.scalar) = (operand, scalar);
+        Ok(())
+    }
+
     /// Takes a step that an earlier launch took, whose operands and scalars begin there in the lists of
     /// `replay`.
     #[inline]
-    pub(super) fn step_again(&mut self, replay: &Replay, taken: &Taken, operands: usize, scalars: usize) {
+    fn step_again(&mut self, replay: &Replay, taken: &Taken, operands: usize, scalars: usize) {
         let crew = self.crew();
         let places = &replay.operands[operands..taken.operands];
         let words = &replay.scalars[scalars..taken.scalars];

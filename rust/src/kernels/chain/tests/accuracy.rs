@@ -143,6 +143,26 @@ fn exp_knows_its_special_values() {
 }
 
 #[test]
+fn exponentials_near_0_do_not_depend_on_what_stands_beside_them() {
+    // 640 numbers are several chunks; in some of them all are small, in others one is not.
+    let near: Vec<f32> = (0..640).map(|i| (i as f32 - 320.0) * (87.0 / 320.0)).collect();
+    for isa in Isa::available() {
+        let alone: Vec<_> = near.iter().map(|&x| apply(UnaryFn::ExpF, &[x], isa)[0].to_bits()).collect();
+        for far in [87.0, -87.0, 87.000_01, -87.000_01, 1e9, -INF, INF, NAN] {
+            for place in [0, 63, 64, 200, 639] {
+                let mut mixed = near.clone();
+                mixed[place] = far;
+                let beside = apply(UnaryFn::ExpF, &mixed, isa);
+                let differs = (0..640).find(|&i| i != place && beside[i].to_bits() != alone[i]);
+                assert_eq!(differs, None, "{far} at {place} on {isa}");
+                let (a, b) = (beside[place], apply(UnaryFn::ExpF, &[far], isa)[0]);
+                assert!(a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan(), "{far} on {isa}: {a}, alone {b}");
+            }
+        }
+    }
+}
+
+#[test]
 fn log_and_the_reciprocal_root_know_their_special_values() {
     let outside = [(-1.0, NAN), (-1e-45, NAN), (f32::MIN, NAN), (-INF, NAN), (NAN, NAN)];
     gives(UnaryFn::LogF, &outside);

@@ -217,3 +217,27 @@ fn pairs_of_cheap_functions_are_still_two_operations() {
         }
     }
 }
+
+#[test]
+fn a_bound_beside_a_cheap_function_is_still_an_operation_of_its_own() {
+    let bounds = [(BinaryFn::MaxF, 0.0), (BinaryFn::MaxF, -0.75), (BinaryFn::MinF, 1.25)];
+    for f in [BinaryFn::AddF, BinaryFn::SubF, BinaryFn::MulF] {
+        for (g, limit) in bounds {
+            let (f, g) = (Inst::Binary(f, Src::Scalar(0)), Inst::Binary(g, Src::Const(f32::to_bits(limit))));
+            for [first, second] in [[f, g], [g, f]] {
+                let body = [
+                    Inst::Load(Src::Mem(0)),
+                    // Keeps the load from being the first of a pair.
+                    Inst::Unary(UnaryFn::NegF),
+                    first,
+                    second,
+                    Inst::Unary(UnaryFn::NegF),
+                    Inst::Store(Dst::Mem(1)),
+                ];
+                for cols in [8, 16, 64, 200] {
+                    case(&[DType::F32; 2], cols, 4).check(&chain(&[DType::F32; 2], &body));
+                }
+            }
+        }
+    }
+}
