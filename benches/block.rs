@@ -55,7 +55,15 @@ struct Case<'a> {
 
 fn compare(c: &mut Criterion, case: &Case<'_>, mats: &[Mat], mut plain: impl FnMut()) {
     let block = Block::new(case.op, case.dtypes, Isa::from_env().unwrap()).unwrap();
-    let args = Args { rows: case.region[0], cols: case.region[1], mats, scalars: case.scalars, tensor: None };
+    let mut scratch = vec![0u64; block.scratch_bytes(case.bytes) / 8 + 1];
+    let args = Args {
+        rows: case.region[0],
+        cols: case.region[1],
+        mats,
+        scalars: case.scalars,
+        tensor: None,
+        scratch: scratch.as_mut_ptr().cast(),
+    };
     // SAFETY: the matrices are as large as they say, and apart.
     let ours = best(c, case.name, || unsafe { block.run(black_box(&args)) });
     let loops = best(c, &format!("{} as a plain loop", case.name), &mut plain);
@@ -139,9 +147,30 @@ fn benches(c: &mut Criterion) {
     });
 }
 
+fn merges(c: &mut Criterion) {
+    // Four runs of 512 records, of values that fall.
+    let (run, cols) = (512, 2 * 4 * 512);
+    let value = |at: usize| ((at * 7919) % 4093) as f32;
+    let mut lists: Vec<Vec<f32>> = (0..4).map(|list| (0..run).map(|at| value(list * run + at)).collect()).collect();
+    lists.iter_mut().for_each(|list| list.sort_by(|a, b| b.total_cmp(a)));
+    let mut x: Vec<f32> = lists.concat().into_iter().zip(0..).flat_map(|(v, at)| [v, f32::from_bits(at)]).collect();
+    let (mut out, mut plain) = (x.clone(), vec![(0f32, 0u32); 4 * run]);
+    let mats = [mat(&mut out, cols), mat(&mut x, cols)];
+    let (op, scalars) = (BlockOp::MergeSort, &[2 * run as u64, cols as u64][..]);
+    let dtypes = &[DType::F32; 2][..];
+    let case = Case { name: "mrgsort 4x512", op, dtypes, region: [1, cols], scalars, bytes: 4 * run * 16 };
+    compare(c, &case, &mats, || {
+        for (to, pair) in plain.iter_mut().zip(black_box(&x).chunks_exact(2)) {
+            *to = (pair[0], pair[1].to_bits());
+        }
+        // A merge sort that finds the runs that there are.
+        plain.sort_by(|a, b| b.0.total_cmp(&a.0));
+    });
+}
+
 criterion_group! {
     name = block;
     config = Criterion::default().sample_size(20).warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_secs(1));
-    targets = benches
+    targets = benches, merges
 }
 criterion_main!(block);

@@ -17,6 +17,7 @@ QUESTIONS = (
     "startup",
     "styles",
     "tasks",
+    "tiles",
     "tracing",
 )
 # These are about one thread, or about none.

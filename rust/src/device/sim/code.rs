@@ -161,10 +161,7 @@ impl Step {
             Step::Block(block) => (None, None, Some(&block.mems)),
         };
         let products = product.into_iter().flat_map(|step| [&step.a, &step.b, &step.c].into_iter().chain(&step.acc));
-        let blocks = block.into_iter().flatten().filter_map(|operand| match operand {
-            BlockMem::Mem { mem, .. } => Some(mem),
-            BlockMem::Scalar(_) => None,
-        });
+        let blocks = block.into_iter().flatten().filter_map(BlockMem::memory);
         chain.into_iter().flatten().chain(products).chain(blocks)
     }
 
@@ -265,6 +262,31 @@ pub(super) struct BlockStep {
     pub scalars: Vec<ScalarUse>,
     /// The tensor that elements are gathered from or scattered to.
     pub tensor: Option<WholeUse>,
+    /// Whether it writes all of its region, whatever its arguments are.
+    pub fills: bool,
+}
+
+impl BlockStep {
+    /// Estimated picoseconds at the largest extents.
+    pub fn most_work(&self) -> u64 {
+        let elements = |[rows, cols]: [u32; 2]| u64::from(rows) * u64::from(cols);
+        let argument = match self.mems.get(1) {
+            Some(BlockMem::Mem { bound, .. }) => elements(*bound),
+            _ => 0,
+        };
+        self.block.work(elements(self.bound), argument)
+    }
+
+    /// Bytes of scratch memory that it needs.
+    pub fn scratch_bytes(&self) -> usize {
+        let bytes = |operand: &BlockMem| match operand {
+            BlockMem::Mem { mem, bound: [rows, cols], .. } if !mem.write => {
+                *rows as usize * *cols as usize * mem.dtype.size()
+            }
+            _ => 0,
+        };
+        self.block.scratch_bytes(self.mems.iter().map(bytes).sum())
+    }
 }
 
 /// An operand of a whole-tile operation.
@@ -273,6 +295,16 @@ pub(super) enum BlockMem {
     Mem { mem: MemUse, span: [Operand; 2], bound: [u32; 2] },
     /// One scalar for every element.
     Scalar(ScalarUse),
+}
+
+impl BlockMem {
+    /// The matrix, where it is one.
+    pub fn memory(&self) -> Option<&MemUse> {
+        match self {
+            BlockMem::Mem { mem, .. } => Some(mem),
+            BlockMem::Scalar(_) => None,
+        }
+    }
 }
 
 /// A tensor of which any element may be used.

@@ -241,8 +241,6 @@ fn step_ns(step: &Step) -> u64 {
     match step {
         Step::Chain(chain) => u64::from(chain.bound[0]) * u64::from(chain.bound[1]) * u64::from(chain.cost) / 1000 + 10,
         Step::MatMul(product) => product.bound.iter().map(|&extent| u64::from(extent)).product::<u64>() / 50 + 50,
-        Step::Block(block) => {
-            u64::from(block.bound[0]) * u64::from(block.bound[1]) * u64::from(block.block.cost()) / 1000 + 20
-        }
+        Step::Block(block) => block.most_work() / 1000 + 20,
     }
 }

@@ -21,6 +21,18 @@ impl Mat {
     /// No matrix.
     pub const NONE: Self = Self { data: std::ptr::null_mut(), row: 0, col: 0, rows: 0, cols: 0 };
 
+    /// Without the rows before `first`.
+    pub(super) fn skip_rows(&self, first: usize) -> Self {
+        let data = self.data.wrapping_offset(first as isize * self.row);
+        Self { data, rows: self.rows.saturating_sub(first), ..*self }
+    }
+
+    /// Without the columns before `first`.
+    pub(super) fn skip_cols(&self, first: usize) -> Self {
+        let data = self.data.wrapping_offset(first as isize * self.col);
+        Self { data, cols: self.cols.saturating_sub(first), ..*self }
+    }
+
     /// The address of an element.
     #[inline(always)]
     pub(super) fn at<T>(&self, row: usize, col: usize) -> *mut T {
@@ -71,6 +83,15 @@ pub struct Whole {
 }
 
 impl Whole {
+    /// No tensor.
+    pub const NONE: Self = Self {
+        data: std::ptr::null_mut(),
+        rank: 0,
+        dims: [0; MAX_RANK],
+        strides: [0; MAX_RANK],
+        limits: [0; MAX_RANK],
+    };
+
     /// The address of the element that has `index` elements before it in row-major order, if it exists.
     #[inline]
     pub(super) fn find<T>(&self, index: i64) -> Option<*mut T> {
@@ -106,6 +127,8 @@ pub struct Args<'a> {
     pub scalars: &'a [u64],
     /// The tensor, where the operation has one.
     pub tensor: Option<&'a Whole>,
+    /// Memory for the operation alone, as much as [`super::Block::scratch_bytes`] says.
+    pub scratch: *mut u8,
 }
 
 impl Args<'_> {

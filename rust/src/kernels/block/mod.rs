@@ -10,24 +10,37 @@
 
 mod argument;
 mod columns;
+mod cut;
 mod element;
 mod gather;
 mod kernel;
 mod make;
 mod mat;
+mod merge;
 mod movement;
+mod network;
 mod part;
 mod scatter;
 mod sort;
+mod squares;
+#[cfg(target_arch = "x86_64")]
+mod squares_x86;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_parts;
+#[cfg(test)]
+mod tests_of_sorting;
 mod wide;
 
+pub use cut::MOST;
 pub use mat::{Args, Mat, Whole};
 
 use crate::dtype::{DType, Rounding};
 use crate::kernels::Isa;
+use cut::Cut;
 use kernel::Run;
+use std::ops::Range;
 
 /// A function of two elements.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -154,7 +167,10 @@ pub enum BlockOp {
 #[derive(Clone, Copy)]
 pub struct Block {
     run: Run,
-    cost: u32,
+    cost: Cost,
+    cut: Cut,
+    /// Bytes of scratch memory for each byte of the arguments.
+    scratch: usize,
 }
 
 impl Block {
@@ -183,12 +199,37 @@ impl Block {
                 wide::resolve(op, dtypes)
             }
         }?;
-        Some(Self { run, cost: cost(op) })
+        let scratch = if matches!(op, BlockOp::MergeSort | BlockOp::MergeLists) { merge::SCRATCH } else { 0 };
+        Some(Self { run, cost: Cost::of(op), cut: Cut::of(op), scratch })
     }
 
-    /// Estimated picoseconds per element of the result.
-    pub fn cost(&self) -> u32 {
-        self.cost
+    /// Estimated picoseconds for a result and a first argument of so many elements.
+    pub fn work(&self, result: u64, argument: u64) -> u64 {
+        match self.cost {
+            Cost::OfResult(each) => result.saturating_mul(each),
+            Cost::OfArgument(each) => argument.saturating_mul(each),
+        }
+    }
+
+    /// Bytes of scratch memory for arguments of `bytes` bytes together.
+    pub fn scratch_bytes(&self, bytes: usize) -> usize {
+        self.scratch * bytes
+    }
+
+    /// The most parts that a region of this size can be cut into.
+    pub fn most_parts(&self, rows: u64, cols: u64) -> u64 {
+        self.cut.most(rows, cols)
+    }
+
+    /// Rows or columns of one of `parts` parts of a region; [`Block::part`] knows which.
+    pub fn range(&self, part: u64, parts: u64, rows: u64, cols: u64) -> Range<usize> {
+        self.cut.range(part, parts, rows, cols)
+    }
+
+    /// The arguments of the part that has these rows or columns; its matrices go to `room`. Parts that do not overlap can
+    /// run at once.
+    pub fn part<'a>(&self, args: &Args<'a>, range: &Range<usize>, room: &'a mut [Mat; MOST]) -> Args<'a> {
+        self.cut.part(args, range, room)
     }
 
     /// Runs the operation.
@@ -196,21 +237,31 @@ impl Block {
     /// # Safety
     /// The matrices are valid for their extents, the elementwise ones for the region, and so is the tensor for the extents
     /// that it says are backed. The result overlaps no argument unless [`BlockOp`] allows it; nobody else writes any of
-    /// them, or reads the result.
+    /// them, or reads the result, or uses the scratch memory, which is aligned to 64 bytes.
     pub unsafe fn run(&self, args: &Args<'_>) {
         // SAFETY: the caller's promise.
         unsafe { (self.run)(args) }
     }
 }
 
-/// Measured on Zen 4 in the second-level cache, rounded up; only the order of magnitude matters.
-fn cost(op: BlockOp) -> u32 {
-    match op {
-        BlockOp::Copy | BlockOp::FillPad => 100,
-        BlockOp::Iota | BlockOp::Tri | BlockOp::Transpose => 500,
-        // Per element of the result; the argument may have many rows.
-        BlockOp::ColReduce(_) | BlockOp::RowReduce(_) | BlockOp::RowArg(_) | BlockOp::ColArg(_) => 10_000,
-        BlockOp::Sort32 | BlockOp::MergeSort | BlockOp::MergeLists => 20_000,
-        _ => 2_000,
+/// Picoseconds of an element.
+#[derive(Clone, Copy)]
+enum Cost {
+    OfResult(u64),
+    OfArgument(u64),
+}
+
+impl Cost {
+    /// Measured on Zen 4 in the second-level cache, rounded up; only the order of magnitude matters.
+    fn of(op: BlockOp) -> Self {
+        match op {
+            BlockOp::Copy | BlockOp::FillPad | BlockOp::Transpose => Cost::OfResult(100),
+            BlockOp::Iota | BlockOp::Tri => Cost::OfResult(500),
+            BlockOp::ColReduce(_) => Cost::OfArgument(100),
+            BlockOp::RowReduce(_) | BlockOp::RowArg(_) | BlockOp::ColArg(_) => Cost::OfArgument(500),
+            BlockOp::Sort32 => Cost::OfResult(1_000),
+            BlockOp::MergeSort | BlockOp::MergeLists => Cost::OfResult(3_000),
+            _ => Cost::OfResult(2_000),
+        }
     }
 }

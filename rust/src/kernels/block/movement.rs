@@ -1,8 +1,9 @@
 //! Copies, transposes and padding. Only the size of an element matters.
 
 use super::BlockOp;
-use super::kernel::{Kernel, Run, by_size, resolve as by_isa};
-use super::mat::{Args, Mat};
+use super::kernel::{Kernel, Run, by_size, plain, resolve as by_isa};
+use super::mat::Args;
+use super::squares::{self, Plain, Squares, transpose};
 use crate::dtype::DType;
 use crate::kernels::Isa;
 use std::marker::PhantomData;
@@ -11,7 +12,13 @@ pub(super) fn resolve(op: BlockOp, dtypes: &[DType], isa: Isa) -> Option<Run> {
     let dtype = *dtypes.first()?;
     Some(by_size!(dtype, T => match op {
         BlockOp::Copy => by_isa::<Copy_<T>>(isa),
-        BlockOp::Transpose => by_isa::<Transpose<T>>(isa),
+        BlockOp::Transpose => match isa {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => by_isa::<Transpose<T, squares::Avx512>>(isa),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => by_isa::<Transpose<T, squares::Avx2>>(isa),
+            _ => plain::<Transpose<T, Plain>>,
+        },
         _ => by_isa::<FillPad<T>>(isa),
     }))
 }
@@ -73,58 +80,14 @@ impl<T: Copy> Kernel for FillPad<T> {
     }
 }
 
-/// Rows and columns that are transposed together: 16 rows of 64 bytes are what the first-level cache takes from and gives to
-/// memory in whole lines.
-const SIDE: usize = 16;
+struct Transpose<T, S>(PhantomData<(T, S)>);
 
-struct Transpose<T>(PhantomData<T>);
-
-impl<T: Copy + Default> Kernel for Transpose<T> {
+impl<T: Copy, S: Squares<T>> Kernel for Transpose<T, S> {
     #[inline(always)]
     unsafe fn run(args: &Args<'_>) {
-        let [out, x] = [args.mats[0], args.mats[1]];
+        let [out, x] = [&args.mats[0], &args.mats[1]];
         // What `x` has of the region; the rest of the result is undefined, and is left alone.
-        let (rows, cols) = (args.rows.min(x.cols), args.cols.min(x.rows));
-        let (whole_rows, whole_cols) = (rows - rows % SIDE, cols - cols % SIDE);
-        // SAFETY: all elements below exist in both.
-        unsafe {
-            // Along the rows of the argument first: the lines that are written stay in the cache for the next block.
-            for col in (0..whole_cols).step_by(SIDE) {
-                for row in (0..whole_rows).step_by(SIDE) {
-                    square::<T>(&out, &x, row, col);
-                }
-                rest::<T>(&out, &x, whole_rows..rows, col..col + SIDE);
-            }
-            rest::<T>(&out, &x, 0..rows, whole_cols..cols);
-        }
-    }
-}
-
-/// Transposes a square of [`SIDE`] elements through registers.
-#[inline(always)]
-unsafe fn square<T: Copy + Default>(out: &Mat, x: &Mat, row: usize, col: usize) {
-    let mut block = [[T::default(); SIDE]; SIDE];
-    // SAFETY: as in `run`.
-    unsafe {
-        for (at, line) in block.iter_mut().enumerate() {
-            *line = x.at::<[T; SIDE]>(col + at, row).read_unaligned();
-        }
-        for at in 0..SIDE {
-            let mut line = [T::default(); SIDE];
-            for (to, from) in line.iter_mut().zip(&block) {
-                *to = from[at];
-            }
-            out.at::<[T; SIDE]>(row + at, col).write_unaligned(line);
-        }
-    }
-}
-
-#[inline(always)]
-unsafe fn rest<T: Copy>(out: &Mat, x: &Mat, rows: std::ops::Range<usize>, cols: std::ops::Range<usize>) {
-    for row in rows {
-        for col in cols.clone() {
-            // SAFETY: as in `run`.
-            unsafe { out.set(row, col, x.get::<T>(col, row)) };
-        }
+        // SAFETY: all these elements exist in both.
+        unsafe { transpose::<T, S>(out, x, args.rows.min(x.cols), args.cols.min(x.rows)) }
     }
 }

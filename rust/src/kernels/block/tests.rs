@@ -38,26 +38,35 @@ impl<T: Copy + Default> Matrix<T> {
 
 fn run(op: BlockOp, dtypes: &[DType], isa: Isa, rows: usize, cols: usize, mats: &[Mat], scalars: &[u64]) {
     let block = Block::new(op, dtypes, isa).unwrap();
+    let bytes = mats.iter().map(|mat| mat.rows * mat.cols * mat.col.unsigned_abs()).sum();
+    let mut room = vec![0u64; block.scratch_bytes(bytes).div_ceil(8) + 8];
+    let scratch = room.as_mut_ptr().cast::<u8>();
+    let scratch = scratch.wrapping_add(scratch.align_offset(64));
     // SAFETY: the matrices are as large as they say, and apart.
-    unsafe { block.run(&Args { rows, cols, mats, scalars, tensor: None }) };
+    unsafe { block.run(&Args { rows, cols, mats, scalars, tensor: None, scratch }) };
+}
+
+/// One size of elements, in whole squares, beside them and below them.
+fn transposes<T: Copy + Default + PartialEq>(dtype: DType, value: impl Fn(usize) -> T) {
+    for isa in Isa::available() {
+        for (rows, cols) in [(1, 1), (16, 16), (17, 33), (40, 15), (64, 48), (8, 31)] {
+            let mut x = Matrix::new(cols, rows, |row, col| value(row * 97 + col));
+            let mut out = Matrix::new(rows, cols, |_, _| T::default());
+            run(BlockOp::Transpose, &[dtype; 2], isa, rows, cols, &[out.mat(), x.mat()], &[]);
+            let right = (0..rows * cols).all(|at| out.at(at / cols, at % cols) == x.at(at % cols, at / cols));
+            assert!(right, "{isa}: {rows} x {cols} of {dtype}");
+            let gap = |at: usize| at % out.stride >= cols;
+            assert!((0..out.data.len()).all(|at| !gap(at) || out.data[at] == T::default()), "{isa}: beside {dtype}");
+        }
+    }
 }
 
 #[test]
 fn transposes_of_any_size_and_element_move_every_element() {
-    for isa in Isa::available() {
-        for (rows, cols) in [(1, 1), (16, 16), (17, 33), (40, 15), (64, 48)] {
-            let mut x = Matrix::new(cols, rows, |row, col| (row * 1000 + col) as u32);
-            let mut out = Matrix::new(rows, cols, |_, _| 0u32);
-            run(BlockOp::Transpose, &[DType::F32; 2], isa, rows, cols, &[out.mat(), x.mat()], &[]);
-            let right = (0..rows * cols).all(|at| out.at(at / cols, at % cols) == x.at(at % cols, at / cols));
-            assert!(right, "{isa}: {rows} x {cols} of 4 bytes");
-            let mut x = Matrix::new(cols, rows, |row, col| (row * 7 + col) as u8);
-            let mut out = Matrix::new(rows, cols, |_, _| 0u8);
-            run(BlockOp::Transpose, &[DType::I8; 2], isa, rows, cols, &[out.mat(), x.mat()], &[]);
-            let right = (0..rows * cols).all(|at| out.at(at / cols, at % cols) == x.at(at % cols, at / cols));
-            assert!(right, "{isa}: {rows} x {cols} of 1 byte");
-        }
-    }
+    transposes(DType::I8, |at| (at * 7) as u8);
+    transposes(DType::BF16, |at| at as u16);
+    transposes(DType::F32, |at| at as u32);
+    transposes(DType::I64, |at| at as u64 * 0x1_0001_0001);
 }
 
 #[test]

@@ -29,7 +29,7 @@ mod panels;
 mod spec;
 mod tile;
 #[cfg(target_arch = "x86_64")]
-mod transpose_avx512;
+pub(in crate::kernels) mod transpose_avx512;
 mod way;
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 /// 16x16 lanes, rows and columns exchanged.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-pub(super) fn transposed(r: [__m512i; 16]) -> [__m512i; 16] {
+pub(in crate::kernels) fn transposed(r: [__m512i; 16]) -> [__m512i; 16] {
     let mut t = r;
     for i in 0..8 {
         t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);

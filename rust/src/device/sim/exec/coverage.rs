@@ -42,6 +42,13 @@ impl Coverage {
         self.boxes.extend(rect.map(|rect| (place.base, rect)));
     }
 
+    /// Something of `base` is read, or written so that nobody knows what remains.
+    pub fn touch(&mut self, base: u32) {
+        if base != TILES {
+            self.written[base as usize] = None;
+        }
+    }
+
     /// Whether every byte of a tensor is written, and none is read.
     pub fn is_whole(&self, tensor: usize) -> bool {
         self.written[tensor] == Some(self.whole[tensor]) && self.whole[tensor] > 0

@@ -116,6 +116,30 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// Of an operand of a step, from its address and row stride.
+    pub fn of(
+        operand: &MemUse,
+        (data, row_stride): (*mut u8, isize),
+        tiles: *mut u8,
+        views: &[View],
+        tensors: &[TensorArg],
+    ) -> Self {
+        let (base, begin) = match &operand.mem {
+            Mem::Tile(_) | Mem::Window(_) => (TILES, tiles),
+            Mem::Box(spec) => {
+                let base = views[spec.tensor as usize].base;
+                (base, tensors[base as usize].data)
+            }
+        };
+        Self { base, offset: (data as isize).wrapping_sub(begin as isize), row_stride, stream: false }
+    }
+
+    /// Of an address in the tensor parameter `base`.
+    pub fn in_tensor(base: u32, data: *mut u8, tensors: &[TensorArg]) -> Self {
+        let offset = (data as isize).wrapping_sub(tensors[base as usize].data as isize);
+        Self { base, offset, row_stride: 0, stream: false }
+    }
+
     /// In line, because a result with a `bool` in it that is returned is stored by its fields and loaded by words: 13 cycles
     /// for each operand.
     #[inline(always)]
@@ -183,6 +207,17 @@ impl Replay {
         self.tasks.push(Task { kernel, steps: self.steps.len(), alone, short: 1, alike: 1 });
     }
 
+    /// Adds a step, whose operands and numbers then follow; `None` where nothing is written down.
+    pub fn take(&mut self, id: StepId, extents: [u64; 3]) -> Option<Writing<'_>> {
+        if self.progress != Progress::Recording || self.steps.len() == MAX_STEPS {
+            self.give_up();
+            return None;
+        }
+        let (operands, scalars) = (self.operands.len(), self.scalars.len());
+        self.steps.push(Taken { id, extents, trans: [false; 2], operands, scalars });
+        Some(Writing(self))
+    }
+
     /// Adds a step with its operands. `views` are those of the function that takes it.
     pub fn step<'u>(
         &mut self,
@@ -192,23 +227,14 @@ impl Replay {
         views: &[View],
         tensors: &[TensorArg],
     ) {
-        if self.progress != Progress::Recording || self.steps.len() == MAX_STEPS {
-            return self.give_up();
-        }
         let Evaluated { extents, trans, args, scalars, tiles, .. } = evaluated;
-        self.operands.extend(uses.zip(args).map(|(operand, arg)| {
-            let (base, begin) = match &operand.mem {
-                Mem::Tile(_) | Mem::Window(_) => (TILES, tiles),
-                Mem::Box(spec) => {
-                    let base = views[spec.tensor as usize].base;
-                    (base, tensors[base as usize].data)
-                }
-            };
-            let offset = (arg.data as isize).wrapping_sub(begin as isize);
-            Place { base, offset, row_stride: arg.row_stride, stream: arg.stream }
-        }));
-        self.scalars.extend_from_slice(scalars);
-        self.steps.push(Taken { id, extents, trans, operands: self.operands.len(), scalars: self.scalars.len() });
+        let Some(mut writing) = self.take(id, extents) else { return };
+        for (operand, arg) in uses.zip(args) {
+            let place = Place::of(operand, (arg.data, arg.row_stride), tiles, views, tensors);
+            writing.operand(Place { stream: arg.stream, ..place });
+        }
+        scalars.iter().for_each(|&bits| writing.word(bits));
+        writing.last().trans = trans;
     }
 
     /// The launch has ended well.
@@ -222,11 +248,47 @@ impl Replay {
         let mut first = 0;
         for taken in &self.steps {
             let places = &self.operands[first..taken.operands];
-            for (operand, place) in taken.id.of(lowered).mems().zip(places) {
-                self.coverage.add(operand, place, taken.extents, tensors);
+            let step = taken.id.of(lowered);
+            for (operand, place) in step.mems().zip(places) {
+                match step {
+                    // A whole-tile operation leaves alone what its arguments do not reach.
+                    Step::Block(block) if !block.fills => self.coverage.touch(place.base),
+                    Step::Block(_) if !operand.write => self.coverage.touch(place.base),
+                    _ => self.coverage.add(operand, place, taken.extents, tensors),
+                }
+            }
+            if let (Some(_), Some(place)) = (step.tensor(), places.last()) {
+                self.coverage.touch(place.base);
             }
             first = taken.operands;
         }
+    }
+}
+
+/// The step that was added last, to which operands and numbers are added.
+pub(super) struct Writing<'a>(&'a mut Replay);
+
+impl Writing<'_> {
+    /// Adds an operand.
+    pub fn operand(&mut self, place: Place) {
+        self.0.operands.push(place);
+        self.last().operands += 1;
+    }
+
+    /// Adds a word of 32 bits.
+    pub fn word(&mut self, word: u32) {
+        self.0.scalars.push(word);
+        self.last().scalars += 1;
+    }
+
+    /// Adds a number as two words, the low one first.
+    pub fn number(&mut self, number: u64) {
+        self.word(number as u32);
+        self.word((number >> 32) as u32);
+    }
+
+    fn last(&mut self) -> &mut Taken {
+        self.0.steps.last_mut().expect("it was just added")
     }
 }
 

@@ -49,6 +49,6 @@ fn step_scratch(step: &Step) -> u64 {
             let kernels = product.kernels.iter().flatten();
             kernels.map(|kernel| kernel.scratch_bytes(m, n, k) as u64).max().unwrap_or(0)
         }
-        Step::Block(_) => 0,
+        Step::Block(block) => block.scratch_bytes() as u64,
     }
 }

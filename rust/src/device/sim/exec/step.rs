@@ -7,7 +7,7 @@ use super::frame::Frame;
 use super::grid::Grid;
 use super::interpret::{Context, Core, Lane};
 use super::packed::Packed;
-use super::replay::{Cursor, Evaluated, Replay, StepId, Taken, Task, product_operands};
+use super::replay::{Cursor, Evaluated, Place, Replay, StepId, Taken, Task, product_operands};
 use crate::device::TensorArg;
 use crate::device::sim::code::{ChainStep, MatMulStep, Mem, MemUse, Step};
 use crate::device::sim::lower::lane_bits;
@@ -62,10 +62,7 @@ impl<'a> Core<'a> {
         match step {
             Step::Chain(chain) => self.chain(id, chain, frame),
             Step::MatMul(product) => self.matmul(id, product, frame),
-            Step::Block(block) => {
-                self.stop_recording();
-                self.block(block, frame)
-            }
+            Step::Block(block) => self.block(id, block, frame),
         }
     }
 
@@ -175,35 +172,42 @@ impl<'a> Core<'a> {
     #[inline]
     fn step_again(&mut self, replay: &Replay, taken: &Taken, operands: usize, scalars: usize) {
         let crew = self.crew();
-        let lane = crew.lane();
         let places = &replay.operands[operands..taken.operands];
-        lane.mems.clear();
-        lane.mems.extend(places.iter().map(|place| place.address(crew.context.tensors, lane.tiles)));
+        let words = &replay.scalars[scalars..taken.scalars];
         self.budget -= match taken.id.of(crew.context.lowered) {
-            Step::Chain(chain) => crew.chain(chain, taken.extents, &lane.mems, &replay.scalars[scalars..taken.scalars]),
-            Step::MatMul(product) => crew.matmul(product, taken.extents, taken.trans, &lane.mems),
-            Step::Block(_) => unreachable!("not written down"),
+            Step::Chain(chain) => crew.chain(chain, taken.extents, crew.addresses(places), words),
+            Step::MatMul(product) => crew.matmul(product, taken.extents, taken.trans, crew.addresses(places)),
+            Step::Block(block) => crew.block_again(block, taken, places, words),
         };
     }
 
-    fn crew(&self) -> Crew<'a> {
+    pub(super) fn crew(&self) -> Crew<'a> {
         Crew { context: self.context, number: self.number, alone: self.alone }
     }
 }
 
 /// The cores at work on one step.
 #[derive(Clone, Copy)]
-struct Crew<'a> {
-    context: &'a Context<'a>,
-    number: usize,
+pub(super) struct Crew<'a> {
+    pub context: &'a Context<'a>,
+    pub number: usize,
     alone: bool,
 }
 
 impl<'a> Crew<'a> {
     /// The lane of the core that takes the step. Parts use what lanes have for parts and nothing else.
-    fn lane(&self) -> &'a mut Lane {
+    pub fn lane(&self) -> &'a mut Lane {
         // SAFETY: a lane is of one core, and one thread at a time is this core; nobody else holds it across these calls.
         unsafe { &mut *self.context.lanes.add(self.number) }
+    }
+
+    /// Where operands that were written down lie now.
+    #[inline]
+    fn addresses(&self, places: &[Place]) -> &'a [MemArg] {
+        let lane = self.lane();
+        lane.mems.clear();
+        lane.mems.extend(places.iter().map(|place| place.address(self.context.tensors, lane.tiles)));
+        &lane.mems
     }
 
     /// Runs a chain over a region whose operands were checked against it; gives its work.
@@ -315,7 +319,7 @@ impl<'a> Crew<'a> {
 
     /// How many parts to make of `work` that can be cut into at most `most`. A part is also what can be interrupted, so
     /// long steps are cut for one core too.
-    fn parts(&self, work: u64, most: u64) -> u64 {
+    pub fn parts(&self, work: u64, most: u64) -> u64 {
         let cut = work >= 2 * PART_PS && self.alone && self.context.pool.cores() > 1 || work >= LONG_PS;
         if cut { (work / PART_PS).clamp(1, most.max(1)) } else { 1 }
     }
@@ -345,13 +349,13 @@ fn turned(operand: &MemUse, span: [u64; 2], frame: &Frame) -> Option<(*mut u8, i
 }
 
 /// Lets the parts of one step see its addresses.
-struct Shared<T>(T);
+pub(super) struct Shared<T>(pub T);
 
 // SAFETY: the parts use the addresses for different rows, columns or cores, as each use says.
 unsafe impl<T> Sync for Shared<T> {}
 
 impl<T> Shared<T> {
-    fn get(&self) -> &T {
+    pub fn get(&self) -> &T {
         &self.0
     }
 }

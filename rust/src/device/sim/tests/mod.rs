@@ -1,6 +1,7 @@
 //! The chip against a plain interpreter of programs.
 
 mod behaviour;
+mod blocks;
 mod fusing;
 mod mutants;
 mod operations;

@@ -4,6 +4,7 @@ use super::behaviour::{ONE, ZERO, int, kernel, load, matrix, program, stmt, stor
 use super::reference::Matrix;
 use super::run::run_with;
 use crate::device::sim::SimDevice;
+use crate::dtype::DType;
 use crate::kernels::Isa;
 use crate::program::{
     Arg, FnParam, Function, LaunchArg, OpCode, Operand, Place, Program, ScalarOp, ScalarType, Stmt, StmtKind, ViewKind,
@@ -94,6 +95,42 @@ fn follows() -> Function {
     function
 }
 
+/// `y[to] = x[from]^T`, a box of 2 x 3.
+fn turns() -> Function {
+    let (two, three) = (int(2), int(3));
+    with_scalars(
+        &[(2, 3), (3, 2)],
+        vec![
+            load(0, 0, [var(0), var(1)], two, three),
+            tile(OpCode::Transpose, Some(1), vec![Arg::Tile(0)], three, two),
+            store(1, 1, [var(2), var(3)], three, two),
+        ],
+    )
+}
+
+/// `y.flat[from row + 0 .. 3] = x.flat[from column + 0 .. 3]`: elements by index, which count as all of both.
+fn picks() -> Function {
+    let (one, three) = (ONE, int(3));
+    let mut function = with_scalars(
+        &[(1, 3); 3],
+        vec![
+            tile(OpCode::Iota, Some(1), vec![Arg::Scalar(var(1)), Arg::Scalar(ONE)], one, three),
+            tile(OpCode::GatherTensor, Some(0), vec![Arg::Tensor(0), Arg::Tile(1)], one, three),
+            tile(OpCode::Iota, Some(2), vec![Arg::Scalar(var(0)), Arg::Scalar(ONE)], one, three),
+            tile(
+                OpCode::ScatterTensor,
+                None,
+                vec![Arg::Tile(0), Arg::Tile(2), Arg::Tensor(1), Arg::Scalar(ZERO)],
+                one,
+                three,
+            ),
+        ],
+    );
+    function.tiles[1].dtype = DType::I32;
+    function.tiles[2].dtype = DType::I32;
+    function
+}
+
 #[derive(Clone, Debug)]
 struct Task {
     kernel: usize,
@@ -106,11 +143,11 @@ struct Task {
 }
 
 fn tasks() -> impl Strategy<Value = Vec<Task>> {
-    let task = (0..4usize, [0..TENSORS, 0..TENSORS], 0..3u32, [0..9u32, 0..8u32, 0..9u32, 0..8u32], 0..3u32, 0..5u32);
+    let task = (0..6usize, [0..TENSORS, 0..TENSORS], 0..3u32, [0..9u32, 0..8u32, 0..9u32, 0..8u32], 0..3u32, 0..5u32);
     let task = task.prop_map(|(kernel, tensors, slice, at, distance, blocks)| Task {
         kernel,
         tensors,
-        slice: if kernel == 0 { slice } else { 0 },
+        slice: if kernel == 0 || kernel == 4 { slice } else { 0 },
         at,
         distance,
         blocks: if kernel == 1 { blocks * 2 } else { blocks.min(1) },
@@ -133,14 +170,15 @@ fn build(tasks: &[Task]) -> Program {
                 keep: vec![0, 1],
             },
         }));
-        let at = [task.at[0], task.at[1], task.at[2].min(extents[0] - 2), task.at[3].min(COLS - 3)];
+        let high = if task.kernel == 4 { 3 } else { 2 };
+        let at = [task.at[0], task.at[1], task.at[2].min(extents[0] - high), task.at[3].min(COLS - 3)];
         let scalars = at.into_iter().chain([task.distance]).map(|value| LaunchArg::Scalar(int(value)));
         let args = [LaunchArg::Tensor(task.tensors[0]), LaunchArg::Tensor(view)].into_iter().chain(scalars).collect();
         entry.push(stmt(StmtKind::Launch { kernel: task.kernel as u32, args, blocks: int(task.blocks) }));
     }
     let shapes = vec![(u64::from(ROWS), u64::from(COLS)); TENSORS as usize];
     let mut program = program(&shapes, tasks.len(), entry, moves());
-    program.kernels = vec![moves(), rows(), points(), follows()];
+    program.kernels = vec![moves(), rows(), points(), follows(), turns(), picks()];
     program
 }
 

@@ -1,10 +1,10 @@
 //! Matrix products: steps of their own.
 
-use super::super::graph::{Item, NodeId, NodeOp};
+use super::super::graph::{NodeId, NodeOp};
 use super::super::unsupported;
 use super::{Outside, Scheduler};
 use crate::device::DeviceError;
-use crate::device::sim::code::{BoxSpec, Extent, MatMulStep, Mem, MemUse, Step};
+use crate::device::sim::code::{Extent, MatMulStep, Mem, MemUse, Step};
 use crate::kernels::matmul::{MatMul, MatMulSpec};
 use crate::program::Operand;
 
@@ -20,7 +20,8 @@ impl Scheduler<'_> {
         let a_use = self.operand(a, turned([m, k], trans[0]), pos)?;
         let b_use = self.operand(b, turned([k, n], trans[1]), pos)?;
         let acc_use = if acc { Some(self.operand(node.inputs[0], [m, n], pos)?) } else { None };
-        let (out, c_use) = match self.direct_store(id, &[&a_use, &b_use], acc, pos)? {
+        let direct = if acc { None } else { self.direct_store(id, &[&a_use, &b_use], None, None, pos)? };
+        let (out, c_use) = match direct {
             Some(spec) => {
                 (spec.dtype, MemUse { dtype: spec.dtype, mem: Mem::Box(spec), extent: Extent::FULL, write: true })
             }
@@ -63,37 +64,5 @@ impl Scheduler<'_> {
         }
         let Outside::Mem(mem) = self.outside(id) else { unreachable!("a fill was settled above") };
         Ok(MemUse { mem, dtype: value.dtype, extent: Extent::FULL, write: false })
-    }
-
-    /// If the only reader of a product is a store that follows it, the product goes straight to device memory.
-    fn direct_store(
-        &mut self,
-        id: NodeId,
-        operands: &[&MemUse],
-        acc: bool,
-        pos: usize,
-    ) -> Result<Option<BoxSpec>, DeviceError> {
-        let node = &self.graph.nodes[id];
-        let ([at], []) = (&node.uses[..], &node.live_out[..]) else { return Ok(None) };
-        let Item::Node(store) = self.graph.items[*at] else { return Ok(None) };
-        let store = &self.graph.nodes[store];
-        let NodeOp::Store(spec) = &store.op else { return Ok(None) };
-        let between = &self.graph.items[pos + 1..*at];
-        let quiet = between.iter().all(|item| match item {
-            Item::Node(id) => matches!(self.graph.nodes[*id].op, NodeOp::Fill | NodeOp::Undef),
-            Item::Other(..) => false,
-            Item::Sum(..) => true,
-        });
-        let apart = operands.iter().all(|operand| match &operand.mem {
-            Mem::Box(source) => !self.alias.may(source.tensor, spec.tensor),
-            Mem::Tile(_) | Mem::Window(_) => true,
-        });
-        if !quiet || !apart || acc || store.region != node.region {
-            return Ok(None);
-        }
-        let (at, spec) = (*at, spec.clone());
-        self.settle_aliases(&spec, at)?;
-        self.done[at] = true;
-        Ok(Some(spec))
     }
 }

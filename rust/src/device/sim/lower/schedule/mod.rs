@@ -6,6 +6,7 @@
 //! lives, if nobody needs what the target was ([`insert`]).
 
 mod account;
+mod direct;
 mod homes;
 mod insert;
 mod matmul;

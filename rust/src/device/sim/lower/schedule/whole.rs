@@ -3,9 +3,10 @@
 use super::super::functions::is_element_scalar;
 use super::super::graph::{NodeId, NodeOp};
 use super::super::unsupported;
+use super::homes::changes_in_place;
 use super::{Outside, Scheduler};
 use crate::device::DeviceError;
-use crate::device::sim::code::{BlockMem, BlockStep, BoxSpec, Extent, Mem, MemUse, ScalarUse, Step, WholeUse};
+use crate::device::sim::code::{BlockMem, BlockStep, BoxSpec, Extent, Mem, MemUse, ScalarUse, Step, TileMem, WholeUse};
 use crate::dtype::DType;
 use crate::kernels::block::{Block, BlockOp, Combine, Compare};
 use crate::program::{Loc, OpCode, Operand};
@@ -40,9 +41,8 @@ impl Scheduler<'_> {
             mems.push(self.argument(input, Extent::FULL, (region, bound), pos)?);
         }
         if !node.is_effect() {
-            let home = place.unwrap_or_else(|| self.pick_home(id, pos, None));
-            self.places[id] = Some(home);
-            mems.insert(0, self.result(Mem::Tile(home), node.dtype, node.region, [node.rows, node.cols]));
+            let mem = self.result_place(id, place, &mems, tensor, pos)?;
+            mems.insert(0, self.result(mem, node.dtype, node.region, [node.rows, node.cols]));
         }
         let scalars = node.scalars.iter().enumerate().map(|(at, &value)| {
             let dtype = match is_element_scalar(op, at) {
@@ -57,6 +57,40 @@ impl Scheduler<'_> {
             WholeUse { slot, dtype, write: node.is_effect() }
         });
         self.push_block(whole_op(op), mems, scalars, tensor, node.region, [node.rows, node.cols], (id, node.at))
+    }
+
+    /// Where an operation leaves its result: in device memory, if all that follows is to store it; else in `place`, where
+    /// it changes its first argument, or in a home of its own.
+    fn result_place(
+        &mut self,
+        id: NodeId,
+        place: Option<TileMem>,
+        arguments: &[BlockMem],
+        tensor: Option<u32>,
+        pos: usize,
+    ) -> Result<Mem, DeviceError> {
+        let node = &self.graph.nodes[id];
+        if !changes_in_place(node) {
+            let operands: Vec<&MemUse> = arguments.iter().filter_map(BlockMem::memory).collect();
+            if let Some(spec) = self.direct_store(id, &operands, tensor, Some(node.dtype), pos)? {
+                return Ok(Mem::Box(spec));
+            }
+        }
+        let home = place.unwrap_or_else(|| self.pick_home(id, pos, None));
+        self.places[id] = Some(home);
+        Ok(Mem::Tile(home))
+    }
+
+    /// Whether an operation writes all of its region: its argument has all that it takes.
+    fn fills(&self, id: NodeId, op: BlockOp) -> bool {
+        let node = &self.graph.nodes[id];
+        let argument = || self.graph.nodes[node.inputs[0]].region;
+        match op {
+            BlockOp::Copy => true,
+            BlockOp::Transpose => argument() == [node.region[1], node.region[0]],
+            BlockOp::ColReduce(_) => argument()[1] == node.region[1],
+            _ => false,
+        }
     }
 
     /// An elementwise operation or a reduction with 64-bit elements.
@@ -193,7 +227,8 @@ impl Scheduler<'_> {
         dtypes.extend(tensor.map(|tensor| tensor.dtype));
         let block = Block::new(op, &dtypes, self.isa)
             .ok_or_else(|| unsupported(at, format!("{op:?} of {}", dtypes.last().copied().unwrap_or(DType::I64))))?;
-        let step = Step::Block(BlockStep { block, region, bound, mems, scalars, tensor });
+        let fills = self.fills(id, op);
+        let step = Step::Block(BlockStep { block, region, bound, mems, scalars, tensor, fills });
         let account = self.out.accounts.is_some().then(|| match op {
             BlockOp::Copy if !self.graph.nodes[id].is_effect() => self.copy_account(id, step.mems().count()),
             _ => self.single_account(id, self.graph.nodes[id].dtype, &step),
