@@ -52,6 +52,12 @@ def test_the_numbers_are_those_of_the_results(page: str, data: Any, tmp_path: Pa
     assert [row["level"] for row in result["tree"][:3]] == [0, 1, 2]
 
 
+def test_of_several_tasks_the_tree_says_that_it_has_the_first(data: Any) -> None:
+    names = [row["name"] for row in data["results"][0]["tree"]]
+    assert "task, the first of 4" in names, "a task for 16 rows"
+    assert {"sched", "orch"} < set(names)
+
+
 def test_the_parts_of_a_launch_begin_with_the_device_s(data: Any) -> None:
     (result,) = data["results"]
     assert result["split"][0] == {

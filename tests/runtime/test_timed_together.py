@@ -179,6 +179,25 @@ def test_exports_say_with_how_many_a_task_was_timed(
     assert sorted(int(match[1]) if match else 1 for match in found) == by_spans
 
 
+def test_scope_statistics_say_that_their_times_are_shares(
+    program: ir.CompiledProgram, worker: ChipWorker, resident: list[DeviceTensor]
+) -> None:
+    handle = worker.register(program)
+    config = RunConfig(enable_chip_swimlane=1, enable_scope_stats=True)
+    most = []
+    for _ in range(20):
+        handle(*resident, config=config)
+        directory = Path(program.output_dir) / "dfx_outputs"
+        tasks = json.loads((directory / "chip_swimlane_records.json").read_text())["tasks"]
+        lines = (directory / "scope_stats" / "scope_stats.jsonl").read_text().splitlines()
+        found = {line["scope"]: line["timed_with"] for line in map(json.loads, lines)}
+        assert found == {
+            name: max(task["timed_with"] for task in tasks if task["name"] == name) for name in ("plus", "minus")
+        }
+        most += found.values()
+    assert max(most) > 1
+
+
 def _notes(trace: Any) -> Iterator[int]:
     for packet in trace.packet:
         notes = {note.name: note.uint_value for note in packet.track_event.debug_annotations}

@@ -229,13 +229,15 @@ def test_an_unknown_ending_is_refused_with_those_that_are_known(tmp_path: Path, 
     assert not (tmp_path / name).exists()
 
 
-def test_a_file_that_cannot_be_written_is_an_os_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        pypto.trace(tmp_path / "missing" / "run.json")
+def test_a_file_that_cannot_be_written_is_an_os_error_with_its_name(tmp_path: Path) -> None:
+    missing = tmp_path / "missing" / "run.json"
+    with pytest.raises(FileNotFoundError, match=r"missing/run\.json") as raised:
+        pypto.trace(missing)
+    assert raised.value.filename == str(missing)
     full = tmp_path / "full.json"
     full.symlink_to("/dev/full")
     trace = pypto.trace(full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match=r"full\.json' could not be written: No space left"):
         trace.close()
 
 

@@ -39,7 +39,8 @@ def launch(compiled: CompiledProgram, config: RunConfig, args: tuple[Any, ...], 
       included. `RECORDS` lists the tasks of the launch as data: core, kernel, name, source line, begin and length in
       nanoseconds, and how many tasks share the two readings of the clock behind these (1 where they are its own).
     * `enable_scope_stats`: `scope_stats/scope_stats.jsonl` has a line for each kernel or scope: tasks, cores, times in
-      nanoseconds.
+      nanoseconds, and how many tasks shared two readings of the clock at most. Above 1 the times are shares of a group
+      that may have had tasks of other kernels; `pypto.runtime.profile` times each step.
     * Both: `name_map_<program>.json`, the names of the kernels by their numbers.
     * `enable_dump_args`: see `dump_args`.
     * `enable_dep_gen`: `deps.json`; see `dep_gen`.
@@ -120,6 +121,7 @@ def _statistics(tasks: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             "min_ns": min(times),
             "mean_ns": round(sum(times) / len(times)),
             "max_ns": max(times),
+            "timed_with": max(task["timed_with"] for task in group),
         }
 
 

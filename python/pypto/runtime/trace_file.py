@@ -55,6 +55,8 @@ class trace:
             raise failures.TRACE_FORMAT(f"no trace format belongs to the ending of '{self.path}'; use one of {known}")
         if not _pypto.trace_available():
             raise failures.NO_SPANS("pypto.trace() needs spans, and this build was made with the feature trace-off")
+        # For its error: this one has the path in it.
+        self.path.open("wb").close()
         self._file = _pypto.TraceFile(self.path, kind)
 
     def close(self) -> None:
@@ -63,7 +65,10 @@ class trace:
         Raises:
             OSError: The file could not be written.
         """
-        lost = self._file.close()
+        try:
+            lost = self._file.close()
+        except OSError as error:
+            raise type(error)(f"'{self.path}' could not be written: {error}") from error
         if lost:
             warnings.warn(
                 f"{lost:,} spans are missing in '{self.path}': they came faster than they could be written",

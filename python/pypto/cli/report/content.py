@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from dataclasses import asdict
 from datetime import datetime, timezone
 from itertools import zip_longest
@@ -78,18 +79,20 @@ def _split(stats: BenchmarkStats) -> list[dict[str, Any]]:
 
 
 def _tree(stats: BenchmarkStats) -> list[dict[str, Any]]:
-    """The spans of a launch, parents first."""
+    """The spans of a launch, parents first. Of those with one name, as tasks have, the first stands for all."""
     mean = stats.mean_invocation()
     if mean is None:
         return []
     groups = stats.spans_by_name()
+    counts = [Counter(span.name for span in launch.spans) for launch in stats.invocations]
     rows = []
     for ends, leaf, span in walk(mean.spans):
         lengths = [one.dur_us for one in groups[span.name]]
+        most = max(count[span.name] for count in counts)
         rows.append(
             {
                 "level": len(ends) - 1,
-                "name": leaf,
+                "name": leaf if most == 1 else f"{leaf}, the first of {most}",
                 "device": span.is_device,
                 "median_us": statistics.median(lengths),
                 "mean_us": span.dur_us,
