@@ -13,6 +13,7 @@ import pytest
 import torch
 from typer.testing import CliRunner, Result
 
+import pypto.language as pl
 from pypto.cli import app
 from pypto.runtime import BenchmarkStats
 
@@ -267,12 +268,22 @@ def test_the_ir_is_shown_after_each_pass() -> None:
     )
 
 
-def test_long_lines_of_the_ir_are_wrapped_and_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_lines_of_the_ir_are_wrapped_in_a_terminal_and_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     (text,) = answer("inspect", f"{KERNELS}:double", "--pass", "outline")["passes"].values()
     assert max(map(len, text.splitlines())) > 40
-    shown = pypto("inspect", f"{KERNELS}:double", "--pass", "outline").output
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", pypto("inspect", f"{KERNELS}:double", "--pass", "outline").output)
     assert "".join(text.split()) in "".join(shown.split())
+    assert max(map(len, shown.splitlines())) <= 40
+
+
+def test_the_ir_in_a_file_is_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    (text,) = answer("inspect", f"{KERNELS}:double", "--pass", "outline")["passes"].values()
+    shown = pypto("inspect", f"{KERNELS}:double", "--pass", "outline").output
+    assert shown.rstrip() == f"# double: outline\n{text}".rstrip()
+    assert pl.parse_program(shown).as_python() == text
 
 
 def test_the_doctor_says_what_this_machine_is_like() -> None:

@@ -87,7 +87,7 @@ def test_the_graph_is_an_svg_with_a_box_for_each_task_and_an_arrow_for_each_wait
     line = found["tasks"][0]["line"]
     assert titles[1] == f"task 1: {found['tasks'][1]['kernel']}, {KERNELS}:{line}; waits for 0"
     shown = pypto("inspect", f"{KERNELS}:double", "--graph", path)
-    assert f"1 tasks of double in {path}; open it with a browser" in shown.stdout.replace("\n", "")
+    assert f"1 task of double in {path}; open it with a browser" in shown.stdout.replace("\n", "")
     refused = pypto("inspect", f"{KERNELS}:double", "--graph", tmp_path / "tasks.png")
     assert refused.exit_code == 2
     assert "--graph writes .svg; the ending of" in plain(refused)

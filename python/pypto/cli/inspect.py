@@ -10,6 +10,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.rule import Rule
 from rich.syntax import Syntax
 from rich.table import Table
+from rich.text import Text
 
 from pypto.cli.graph import write_graph
 from pypto.cli.load import load
@@ -45,7 +46,10 @@ class View:
         return {"kernel": self.kernel, "passes": self.stages, "memory": [_plain(one) for one in self.memory]}
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Each stage below a line with its name, or the memory map."""
+        """Each stage below a line with its name, or the memory map.
+
+        Outside of a terminal a stage is text that Python reads: nothing is wrapped, and its name is a comment.
+        """
         if self.only_memory:
             yield self._map()
             yield (
@@ -54,6 +58,9 @@ class View:
             )
             return
         for name, text in self.stages.items():
+            if not console.is_terminal:
+                yield Text(f"# {self.kernel}: {name}\n{text}", no_wrap=True, overflow="ignore")
+                continue
             yield Rule(f"{self.kernel}: {name}", align="left")
             yield Syntax(text, "python", background_color="default", word_wrap=True)
 
@@ -105,7 +112,8 @@ class Drawn:
 
     def __str__(self) -> str:
         """What was drawn, and what opens it."""
-        return f"{len(self.tasks):,} tasks of {self.kernel} in {self.path}; open it with a browser"
+        tasks = "1 task" if len(self.tasks) == 1 else f"{len(self.tasks):,} tasks"
+        return f"{tasks} of {self.kernel} in {self.path}; open it with a browser"
 
 
 def write_task_graph(request: Request, path: Path) -> Drawn:

@@ -26,7 +26,8 @@ class Written:
     def __str__(self) -> str:
         """What was written, and what opens it."""
         opens = "any editor" if self.path.suffix in (".strace", ".txt", ".log") else "https://ui.perfetto.dev"
-        return f"{self.launches} launches of {self.kernel} in {self.path}; open it with {opens}"
+        launches = "1 launch" if self.launches == 1 else f"{self.launches:,} launches"
+        return f"{launches} of {self.kernel} in {self.path}; open it with {opens}"
 
 
 def write_timeline(request: Request, path: Path, launches: int) -> Written:

@@ -35,7 +35,7 @@ def as_html(stats: BenchmarkStats) -> str:
 
 def _times(stats: BenchmarkStats, title: str) -> Table:
     """A line for each statistic: as columns, eleven numbers are cut off in a terminal of 80 characters."""
-    launches = f"{stats.rounds:,} launches after {stats.warmup:,} for warming up"
+    launches = f"{stats.rounds:,} {'launch' if stats.rounds == 1 else 'launches'} after {stats.warmup:,} for warming up"
     table = Table(title=f"{title}: {launches}" if title else launches, title_justify="left")
     table.add_column("us")
     for name in ("host wall", "device wall"):
