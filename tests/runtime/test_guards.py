@@ -54,7 +54,7 @@ def test_close_names_what_leaked_then_what_was_overwritten(
     ):
         poisoned.close()
     assert raised.value.code == "guard_violated"
-    assert "freed 1 tensors" in caplog.text
+    assert "freed 1 tensor that the program was leaking" in caplog.text
     assert not poisoned.initialized
     poisoned.close()
     with poisoned:

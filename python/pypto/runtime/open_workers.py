@@ -40,9 +40,9 @@ def warn_leaked(worker: str, leaked: list[str]) -> None:
     if len(leaked) > _NAMED:
         names += f"\n  ... and {len(leaked) - _NAMED} more"
     logger.warning(
-        "closing the ChipWorker for %s freed %d tensors that the program was leaking; free them with free_tensor():%s",
+        "closing the ChipWorker for %s freed %s that the program was leaking; free them with free_tensor():%s",
         worker,
-        len(leaked),
+        "1 tensor" if len(leaked) == 1 else f"{len(leaked)} tensors",
         names,
     )
 
