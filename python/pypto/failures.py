@@ -121,6 +121,8 @@ GOLDEN_DIFFERS = Failure(
     "golden_differs", AssertionError, "Outputs differ from what they should be. The text says where."
 )
 GOLDEN_COUNT = Failure("golden_count", ValueError, "More or fewer expected outputs than the program writes.")
+GOLDEN_NAME = Failure("golden_name", KeyError, "There is no such output. The text lists those that there are.")
+GOLDEN_TYPE = Failure("golden_type", TypeError, "Expected outputs are tensors or arrays; a function returns them.")
 GOLDEN_MISSING = Failure("golden_missing", FileNotFoundError, "Golden data is not there. Write it with `write_golden`.")
 NO_DUMPS = Failure("no_dumps", FileNotFoundError, "No passes were dumped. Compile with `dump_passes=True`.")
 BAD_SPECS = Failure("bad_specs", ValueError, "Descriptions of arguments that fit nothing or each other.")

@@ -411,6 +411,8 @@ CASES: dict[str, Callable[[Scene], object]] = {
     "recording_stopped": recording_stopped,
     "golden_differs": lambda s: validate_golden({"c": ones()}, {"c": torch.zeros(SHAPE)}),
     "golden_count": lambda s: named_outputs([ones(), ones()], ["c"]),
+    "golden_name": lambda s: named_outputs({"x": ones()}, ["c"]),
+    "golden_type": lambda s: named_outputs([3], ["c"]),
     "golden_missing": lambda s: load(s.directory / "nothing", "in"),
     "no_dumps": lambda s: sample_kernels.compile_add(*SHAPE).validate_ir([], []),
     "bad_specs": lambda s: write_golden([], lambda tensors: None, s.directory / "golden.py"),

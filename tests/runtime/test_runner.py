@@ -1,6 +1,7 @@
 """`run`: compile, launch, compare."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sample_kernels
@@ -72,7 +73,7 @@ def test_without_tensors_it_only_compiles() -> None:
     assert only.compiled is not None
 
 
-@pytest.mark.parametrize("kind", ["by name", "in order", "alone", "function", "function by name"])
+@pytest.mark.parametrize("kind", ["by name", "in order", "alone", "function", "function by name", "numpy"])
 def test_golden_comes_in_every_form(K_add: ir.CompiledProgram, kind: str) -> None:
     a, b, c = tensors()
     right = a + b
@@ -82,6 +83,7 @@ def test_golden_comes_in_every_form(K_add: ir.CompiledProgram, kind: str) -> Non
         "alone": lambda *_: right,
         "function": lambda a, b, c: a + b,
         "function by name": lambda a, b, c: {"c": a + b},
+        "numpy": {"c": right.numpy()},
     }[kind]
     assert run(K_add, a, b, c, golden=golden).passed
     wrong = (lambda *args: golden(*args)) if not callable(golden) else (lambda a, b, c: right + 1)
@@ -90,6 +92,21 @@ def test_golden_comes_in_every_form(K_add: ir.CompiledProgram, kind: str) -> Non
     assert result.error is not None
     assert "output 'c' differs from golden in 16384/16384 elements" in result.error
     assert str(result).startswith("FAIL: add - output 'c' differs")
+
+
+@pytest.mark.parametrize(
+    ("golden", "kind", "text"),
+    [
+        (lambda *_: None, TypeError, "golden returned None: it must return the expected outputs"),
+        (3, TypeError, r"golden of output 'c' must be a torch\.Tensor or an array, got int"),
+        ({"a": torch.ones(1)}, KeyError, "golden has 'a', the program writes c"),
+        ({}, ValueError, "golden has 0 outputs, the program writes 1: c"),
+    ],
+    ids=["nothing returned", "a number", "another name", "no name"],
+)
+def test_golden_that_compares_nothing_is_refused(K_add: ir.CompiledProgram, golden: Any, kind: Any, text: str) -> None:
+    with pytest.raises(kind, match=text):
+        run(K_add, *tensors(), golden=golden)
 
 
 def test_golden_sees_the_arguments_as_they_were() -> None:

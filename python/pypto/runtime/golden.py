@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pypto import failures
+from pypto.runtime import host_arrays
 
 if TYPE_CHECKING:
     import torch
@@ -18,16 +19,35 @@ def named_outputs(expected: Any, names: list[str]) -> dict[str, torch.Tensor]:
     """Expected outputs by name: as they are, or those of `names` in order, or a single one.
 
     Raises:
-        ValueError: There are more or fewer than `names`.
+        KeyError: There is no output of a name.
+        TypeError: One is no tensor and no array.
+        ValueError: There are none, or in order more or fewer than `names`.
     """
     if isinstance(expected, Mapping):
-        return dict(expected)
-    values = list(expected) if isinstance(expected, (list, tuple)) else [expected]
-    if len(values) != len(names):
-        raise failures.GOLDEN_COUNT(
-            f"golden has {len(values)} outputs, the program writes {len(names)}: {', '.join(names)}"
+        values = dict(expected)
+        for name in values:
+            if name not in names:
+                raise failures.GOLDEN_NAME(f"golden has {name!r}, the program writes {', '.join(names)}")
+    else:
+        in_order = list(expected) if isinstance(expected, (list, tuple)) else [expected]
+        if len(in_order) != len(names):
+            raise _miscounted(len(in_order), names)
+        values = dict(zip(names, in_order, strict=True))
+    if not values:
+        raise _miscounted(0, names)
+    return {name: _tensor(name, value) for name, value in values.items()}
+
+
+def _miscounted(count: int, names: list[str]) -> Exception:
+    return failures.GOLDEN_COUNT(f"golden has {count} outputs, the program writes {len(names)}: {', '.join(names)}")
+
+
+def _tensor(name: str, value: Any) -> torch.Tensor:
+    if not host_arrays.is_array(value):
+        raise failures.GOLDEN_TYPE(
+            f"golden of output {name!r} must be a torch.Tensor or an array, got {type(value).__name__}"
         )
-    return dict(zip(names, values, strict=True))
+    return host_arrays.as_torch(value)
 
 
 def validate_golden(

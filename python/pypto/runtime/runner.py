@@ -111,9 +111,11 @@ def run(program: Any, *tensors: Any, config: RunConfig | None = None, golden: Go
     A difference from `golden` is in the result, not raised.
 
     Raises:
-        TypeError: An argument does not fit its parameter, or `program` is none of the three.
-        ValueError: The platform does not exist or is not the artifact's, or a device tensor was freed or belongs to
-            another worker.
+        TypeError: An argument does not fit its parameter, `program` is none of the three, or `golden` is or returns
+            something else than tensors or arrays.
+        ValueError: The platform does not exist or is not the artifact's, a device tensor was freed or belongs to
+            another worker, or `golden` has another number of outputs.
+        KeyError: `golden` names an output that does not exist.
         FileNotFoundError: `config.golden_data_dir` holds no expected outputs.
         pypto.ir.KernelError: The compiler refuses the kernel.
         RuntimeError: The device failed.
@@ -126,6 +128,8 @@ def run(program: Any, *tensors: Any, config: RunConfig | None = None, golden: Go
         before = [_copy(tensor) for tensor in tensors] if callable(golden) else []
         result.outputs = dispatch(compiled, tensors, config)
         expected = golden(*before) if callable(golden) else golden
+        if expected is None and golden is not None:
+            raise failures.GOLDEN_TYPE("golden returned None: it must return the expected outputs, in order or by name")
         if expected is None and config.golden_data_dir is not None:
             expected = golden_files.load(Path(config.golden_data_dir), "out")
         if expected is not None:
@@ -145,7 +149,7 @@ def _compare(actual: dict[str, Any], expected: dict[str, Any], config: RunConfig
         AssertionError: Shapes or values differ.
     """
     for name, value in expected.items():
-        if name in actual and actual[name].shape != value.shape:
+        if actual[name].shape != value.shape:
             got, wanted = tuple(actual[name].shape), tuple(value.shape)
             raise failures.GOLDEN_DIFFERS(f"output {name!r} has shape {got}, golden has {wanted}")
     validate_golden(actual, expected, config.rtol, config.atol)
