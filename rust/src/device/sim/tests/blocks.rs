@@ -3,8 +3,8 @@
 use super::behaviour::{ONE, ZERO, int, kernel, launch, load, matrix, program, stmt, store, tile};
 use super::reference::Matrix;
 use super::run::{Guarded, execute, run_on};
-use crate::device::sim::{SimDevice, code_ns};
 use crate::device::Device;
+use crate::device::sim::{SimDevice, code_ns};
 use crate::kernels::Isa;
 use crate::program::{Arg, Function, OpCode, Operand, Program, ScalarOp, Stmt, StmtKind};
 
