@@ -74,7 +74,8 @@ torch.testing.assert_close(out, torch.softmax(x / 8, dim=-1))
 * `[M, N]` is a shape of rows and columns. Leading axes of a value merge into rows.
 * *Valid* is the part of a value that exists: what `valid_shape` said when it was loaded. Operations look at that part
   and give a result that is valid there; what lies outside is not defined until `fillpad`.
-* Arithmetic rounds once, to nearest even. Results are the same bits on every instruction set and any number of cores.
+* Arithmetic rounds once, to nearest even. Results are the same bits on every instruction set and any number of cores;
+  of a NaN only that it is one is sure.
 * What is refused is a `pypto.ir.KernelError` with file, line and column when the kernel is compiled.
 * Where the numbers of PyPTO's documentation and of its simulator differ, the simulator is followed; the row says so.
   `help(pl.row_max)` prints the row in a shell.

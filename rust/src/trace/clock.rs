@@ -8,8 +8,8 @@
 //!
 //! Nobody publishes the frequency of the counter, so it is measured: a first pair of both clocks is taken when the
 //! clock is first used, and each later [`Anchor`] pairs them again. The distance between the pairs gives the rate (a
-//! pair is good to about 50 ns, so 5 ms give 10 ppm and each second of use improves it), and the newest pair is where
-//! conversion starts, so that an error of the rate does not grow with the age of the process.
+//! pair is good to about 50 ns, so 5 ms give 10 ppm and each second of use improves it), and conversion follows the newest
+//! pair ([`super::scale`]), so that an error of the rate does not grow with the age of the process.
 #![allow(unsafe_code)] // reads the counter and calls clock_gettime
 
 use super::forks;
@@ -87,8 +87,12 @@ pub fn wall_ns() -> u64 {
 /// Both clocks at one moment, and the rate between them.
 #[derive(Clone, Copy, Debug)]
 pub struct Anchor {
-    pair: Pair,
-    ns_per_tick: f64,
+    /// The counter.
+    pub ticks: u64,
+    /// `CLOCK_MONOTONIC` at that count.
+    pub ns: u64,
+    /// Nanoseconds per tick.
+    pub ns_per_tick: f64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -102,7 +106,7 @@ impl Anchor {
     pub fn take() -> Anchor {
         if source() == MONOTONIC {
             let ns = monotonic_ns();
-            return Anchor { pair: Pair { ticks: ns, ns }, ns_per_tick: 1.0 };
+            return Anchor { ticks: ns, ns, ns_per_tick: 1.0 };
         }
         let mut baseline = lock();
         let start = *baseline.get_or_insert_with(Pair::read);
@@ -110,7 +114,7 @@ impl Anchor {
         let known = NS_PER_TICK.load(Ordering::Relaxed);
         if pair.ns - start.ns < MIN_BASELINE_NS {
             if known != 0 {
-                return Anchor { pair, ns_per_tick: f64::from_bits(known) };
+                return pair.with_rate(f64::from_bits(known));
             }
             std::thread::sleep(std::time::Duration::from_nanos(MIN_BASELINE_NS - (pair.ns - start.ns)));
             pair = Pair::read();
@@ -121,18 +125,23 @@ impl Anchor {
             *baseline = Some(pair);
         }
         NS_PER_TICK.store(rate.to_bits(), Ordering::Relaxed);
-        Anchor { pair, ns_per_tick: rate }
+        pair.with_rate(rate)
     }
 
     /// The `CLOCK_MONOTONIC` time of a tick. A later tick never gives an earlier time.
     pub fn to_monotonic_ns(&self, ticks: u64) -> u64 {
-        let distance = ticks.wrapping_sub(self.pair.ticks) as i64;
+        let distance = ticks.wrapping_sub(self.ticks) as i64;
         let ns = (distance as f64 * self.ns_per_tick).round() as i64;
-        self.pair.ns.saturating_add_signed(ns)
+        self.ns.saturating_add_signed(ns)
     }
 }
 
 impl Pair {
+    fn with_rate(self, ns_per_tick: f64) -> Anchor {
+        let Pair { ticks, ns } = self;
+        Anchor { ticks, ns, ns_per_tick }
+    }
+
     /// Both clocks, from the attempt in which the reads of the counter around the kernel's clock were closest.
     fn read() -> Pair {
         let attempt = || {
@@ -244,7 +253,7 @@ mod tests {
 
     #[test]
     fn conversion_keeps_the_order_of_ticks() {
-        let anchor = Anchor { pair: Pair { ticks: 1_000_000, ns: 500_000 }, ns_per_tick: 0.4 };
+        let anchor = Anchor { ticks: 1_000_000, ns: 500_000, ns_per_tick: 0.4 };
         let times: Vec<u64> = (999_000..1_001_000).map(|ticks| anchor.to_monotonic_ns(ticks)).collect();
         assert!(times.is_sorted());
         assert_eq!(anchor.to_monotonic_ns(1_000_000), 500_000);
@@ -254,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_tick_before_the_clock_began_converts_to_zero() {
-        let anchor = Anchor { pair: Pair { ticks: 1_000_000, ns: 5 }, ns_per_tick: 1.0 };
+        let anchor = Anchor { ticks: 1_000_000, ns: 5, ns_per_tick: 1.0 };
         assert_eq!(anchor.to_monotonic_ns(10), 0);
     }
 }

@@ -8,9 +8,9 @@
 //! after its end.
 #![allow(unsafe_code)] // gettid
 
-use super::clock::Anchor;
 use super::gauge::Gauge;
 use super::ring::{Consumer, Producer, ring};
+use super::scale::Scale;
 use super::{Drained, Record, SpanRecord, clock, forks, tasks};
 use crate::sync::global::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use std::cell::RefCell;
@@ -32,6 +32,7 @@ static LOST: AtomicU64 = AtomicU64::new(0);
 /// Rings of threads that recorded for the first time. Apart from the collector, so that no thread waits for a drain.
 static NEW: Mutex<Vec<Source>> = Mutex::new(Vec::new());
 static COLLECTOR: Mutex<Collector> = Mutex::new(Collector {
+    scale: Scale::new(),
     sources: Vec::new(),
     roots: Vec::new(),
     stores: BTreeMap::new(),
@@ -59,6 +60,7 @@ pub(super) struct Source {
 }
 
 pub(super) struct Collector {
+    scale: Scale,
     sources: Vec<Source>,
     /// Roots that wait for the next drain; see [`Collector::collect`].
     roots: Vec<SpanRecord>,
@@ -153,9 +155,8 @@ pub fn enable() -> Enabled {
     let store = collector.last_store;
     let begin = clock::now();
     ENABLED.fetch_add(1, Ordering::SeqCst);
-    let anchor = Anchor::take();
     let present = collector.gauges.iter().filter_map(|gauge| gauge.upgrade()?.present(begin));
-    let counters = present.map(|record| SpanRecord::new(&anchor, record, 1, 0)).collect();
+    let counters = present.map(|record| SpanRecord::new(&collector.scale, record, 1, 0)).collect();
     collector.stores.insert(store, Store { counters, ..Store::default() });
     Enabled { store }
 }
@@ -187,7 +188,7 @@ impl Collector {
     /// read up to a second cut, taken when the first cut of all rings is known. Everything that happened before a record
     /// of the first cut lies within the second; a root between the cuts waits for the next drain.
     fn collect(&mut self) {
-        let anchor = Anchor::take();
+        self.scale.advance();
         self.sources.append(&mut lock(&NEW));
         let mut first: Vec<usize> = self.sources.iter().map(|source| source.consumer.written()).collect();
         // A ring that appeared meanwhile holds what other rings may already need, and nothing of the first cut.
@@ -197,13 +198,14 @@ impl Collector {
         let second: Vec<(bool, usize)> =
             self.sources.iter().map(|Source { consumer, .. }| (consumer.is_abandoned(), consumer.written())).collect();
 
+        let scale = &self.scale;
         let mut spans = mem::take(&mut self.roots);
         let mut counters = Vec::new();
         let mut dropped = LOST.swap(0, Ordering::Relaxed);
         for ((Source { consumer, reader, tid }, first), (_, second)) in self.sources.iter_mut().zip(first).zip(&second)
         {
             let mut keep = |record: Record, timed_with: u32, roots: Option<&mut Vec<SpanRecord>>| {
-                let span = SpanRecord::new(&anchor, record, timed_with, *tid);
+                let span = SpanRecord::new(scale, record, timed_with, *tid);
                 match roots {
                     _ if record.name.is_counter() => counters.push(span),
                     Some(roots) if record.name.depth() == 0 => roots.push(span),
@@ -230,11 +232,11 @@ impl Collector {
 }
 
 impl SpanRecord {
-    fn new(anchor: &Anchor, record: Record, timed_with: u32, tid: u32) -> SpanRecord {
+    fn new(scale: &Scale, record: Record, timed_with: u32, tid: u32) -> SpanRecord {
         let Record { begin, end, arg, invocation, name, track } = record;
         // Both ends are converted, rather than the length, so that nested spans stay nested after rounding.
-        let begin_ns = anchor.to_monotonic_ns(begin);
-        let duration_ns = anchor.to_monotonic_ns(end).saturating_sub(begin_ns);
+        let begin_ns = scale.to_monotonic_ns(begin);
+        let duration_ns = scale.to_monotonic_ns(end).saturating_sub(begin_ns);
         SpanRecord { begin_ns, duration_ns, arg, timed_with, invocation, tid, name, track }
     }
 }

@@ -38,6 +38,8 @@ pub mod names;
 pub mod perfetto;
 #[cfg(not(feature = "trace-off"))]
 mod ring;
+#[cfg(not(feature = "trace-off"))]
+mod scale;
 mod span;
 pub mod strace;
 mod tasks;
