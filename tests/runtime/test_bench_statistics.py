@@ -192,6 +192,15 @@ def test_an_interrupted_launch_changes_no_cost() -> None:
     assert transfer.us == 70.0
 
 
+@pytest.mark.parametrize(("down", "largest"), [(33, "arguments to the device"), (34, "results to the host")])
+def test_costs_that_are_nearly_alike_are_named_in_the_order_of_a_launch(down: int, largest: str) -> None:
+    stats = stats_of([100.0] * 3, [10.0] * 3)
+    copies = {"run__h2d": 30, "run__h2d__x": 30, "run__d2h": down, "run__d2h__y": down}
+    stats.invocations = [launch(run=100, **copies, run__runner_run__device_wall=10)]
+    assert next(iter(stats.verdict().host_costs)) == f"copying {largest}"
+    assert f"the largest host cost is copying {largest}" in str(stats.verdict())
+
+
 def test_the_verdict_names_results_that_come_back() -> None:
     stats = stats_of([100.0] * 3, [60.0] * 3)
     stats.invocations = [launch(run=100, run__d2h=30, run__d2h__y=30, run__runner_run__device_wall=60)]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _BIND = "chip.run.bind"
 _DEVICE_BOUND = 0.7
 _HOST_BOUND = 0.5
+_ALIKE = 0.9
 
 _COSTS = {
     H2D: "copying arguments to the device",
@@ -32,6 +33,7 @@ class Verdict:
         bound: `host`, `device`, `balanced`, or `unknown` without samples.
         device_share: The device's share of the host wall, 0 to 1, by medians.
         host_costs: What the host does besides waiting for the device, in us of a launch by medians, the largest first.
+            Of costs within a tenth of the largest that one leads which a launch has first.
         advice: What to change, in the words of `Advice`; empty where nothing stands out.
     """
 
@@ -76,7 +78,10 @@ def _host_costs(stats: BenchmarkStats) -> dict[str, float]:
         launches.append({**costs, _REST: max(0.0, rest)})
     names = launches[0] if launches else ()
     medians = {name: float(statistics.median(costs[name] for costs in launches)) for name in names}
-    return dict(sorted(((name, us) for name, us in medians.items() if us > 0), key=lambda item: -item[1]))
+    ranked = sorted(((name, us) for name, us in medians.items() if us > 0), key=lambda item: -item[1])
+    # Which of two is larger by a few percent changes from run to run: then the one that comes first in a launch leads.
+    leading = [name for name in medians if ranked and medians[name] >= _ALIKE * ranked[0][1]][:1]
+    return dict(sorted(ranked, key=lambda item: item[0] not in leading))
 
 
 def _advice(stats: BenchmarkStats, bound: str, costs: dict[str, float]) -> str:
