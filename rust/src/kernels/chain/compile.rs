@@ -365,7 +365,7 @@ fn function((code, b): Function) -> Op {
     Op { b, ..op(code) }
 }
 
-/// The same with as few instructions as there can be: neighbours are joined where an instruction does what they do.
+/// A pass in as few instructions as there can be: neighbours are joined where one does what they do.
 fn fuse(body: &[Op]) -> Vec<Op> {
     // For each place, how many instructions the rest takes, and how many the first of those joins.
     let mut best = vec![(0, 1); body.len() + 1];
