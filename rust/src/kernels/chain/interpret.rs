@@ -213,12 +213,6 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                         each!(N, $i => acc[$i] = x[$i]);
                     }};
                 }
-                // Vector `i`, after the one before.
-                macro_rules! in_turn {
-                    ($i:ident) => {
-                        if $i == 0 { acc[0] } else { S::in_turn(acc[usize::saturating_sub($i, 1)], acc[$i]) }
-                    };
-                }
                 macro_rules! exp {
                     () => {{
                         let mut largest = S::splat(0);
@@ -226,7 +220,7 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                             each!(N, i => largest = S::max_i(largest, S::and(acc[i], S::splat(0x7fff_ffff))));
                         }
                         if roomy {
-                            each!(N, i => acc[i] = simd::exp_f::<S>(in_turn!(i)));
+                            each!(N, i => acc[i] = simd::exp_f::<S>(acc[i]));
                         } else if S::FUSES && !TAIL && simd::is_near::<S>(largest) {
                             each!(N, i => acc[i] = simd::exp_near::<S>(acc[i], acc[usize::saturating_sub(i, 1)]));
                         } else {
@@ -404,7 +398,7 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                             }),
                             $(
                                 Code::$long => if N == 8 && !TAIL && roomy {
-                                    each!(N, i => acc[i] = simd::$long_f::<S>(in_turn!(i)));
+                                    each!(N, i => acc[i] = simd::$long_f::<S>(acc[i]));
                                 } else {
                                     call_unary!(op.b);
                                 },
