@@ -213,6 +213,7 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                         each!(N, $i => acc[$i] = x[$i]);
                     }};
                 }
+                // Of numbers near 0, where registers are few; else by a call, where they are.
                 macro_rules! exp {
                     () => {{
                         let mut largest = S::splat(0);
