@@ -46,6 +46,15 @@ pub(super) const CALLS: [Call; 23] = [
     Call::Convert(Conversion::F32ToI32(Rounding::Odd)),
 ];
 
+/// The place of the exponential in [`CALLS`].
+pub(super) const EXP: u32 = {
+    let mut at = 0;
+    while !matches!(CALLS[at], Call::Unary(UnaryFn::ExpF)) {
+        at += 1;
+    }
+    at as u32
+};
+
 /// What the interpreter calls, compiled for an instruction set.
 pub(super) trait Calls: Simd {
     /// The functions of [`CALLS`].

@@ -180,6 +180,10 @@ macro_rules! define {
             SquareSumEnd,
             /// `StoreTemp`, then `ReduceSumF` into `b`, then `End`.
             StoreSumEnd,
+            /// `StoreTemp`, then `ReduceSumF` into `b`.
+            StoreSum,
+            /// `LoadVec`, then `SubF` of the word `b`, then `ExpF`.
+            LoadSubExpWord,
             StoreF16,
             StoreBF16,
             Store16,
@@ -306,6 +310,10 @@ macro_rules! define {
                     [Code::LoadVec, Code::ReduceMaxF, Code::End] => Some(Code::LoadMaxEnd),
                     [Code::SquareF, Code::ReduceSumF, Code::End] => Some(Code::SquareSumEnd),
                     [Code::StoreTemp, Code::ReduceSumF, Code::End] => Some(Code::StoreSumEnd),
+                    [Code::StoreTemp, Code::ReduceSumF] => Some(Code::StoreSum),
+                    [Code::LoadVec, sub, Code::ExpF] if is(sub, BinaryFn::SubF, Access::Word) => {
+                        Some(Code::LoadSubExpWord)
+                    }
                     $(
                         [Code::LoadVec, code] if is(code, BinaryFn::$l, Access::Vec) => Some(Code::$l_vec),
                         [Code::LoadVec, code] if is(code, BinaryFn::$l, Access::Word) => Some(Code::$l_word),

@@ -3,6 +3,7 @@
 use super::code::{Access, Code, Function, Op};
 use super::frame::Layout;
 use super::lane::Bound;
+use super::passes::{Ahead, Parts, op, pass, runs_ahead};
 use super::recompute::recompute;
 use super::{BinaryFn, ChainProgram, Conversion, Dst, Inst, Phase, ReduceFn, RowInst, RowSrc, Src, UnaryFn};
 use crate::dtype::DType;
@@ -14,6 +15,8 @@ pub(super) struct Compiled {
     pub phases: Vec<Vec<Op>>,
     /// The same of all phases at a time.
     pub row: Vec<Op>,
+    /// Where the first pass of the next row can run within the second of this one.
+    pub ahead: Option<Ahead>,
     pub tables: Tables,
     pub layout: Layout,
     pub consts: Vec<u32>,
@@ -51,12 +54,14 @@ pub(super) enum RowOp {
 
 pub(super) fn compile(program: &ChainProgram) -> Compiled {
     let program = &recompute(program);
-    let mut compiler = Compiler { program, layout: Layout::default(), consts: Vec::new(), staging: 0 };
+    let mut compiler = Compiler { program, layout: Layout::default(), consts: Vec::new(), staging: 0, is_ahead: false };
     compiler.plan();
     let mut tables = Tables::default();
-    let mut phases: Vec<Vec<Op>> =
-        program.phases.iter().enumerate().map(|(i, phase)| compiler.phase(i, phase, &mut tables)).collect();
+    let parts: Vec<Parts> =
+        program.phases.iter().enumerate().map(|(i, phase)| compiler.parts(i, phase, &mut tables)).collect();
+    let mut phases: Vec<Vec<Op>> = parts.iter().map(|parts| parts.code(&mut tables)).collect();
     let row = [phases.concat(), vec![op(Code::Stop)]].concat();
+    let ahead = runs_ahead(program).then(|| compiler.ahead(&parts, &phases, &mut tables));
     phases.iter_mut().for_each(|phase| phase.push(op(Code::Stop)));
     let columns = |inst: &Inst| inst.sources().contains(&Some(Src::Column));
     let by_row = program.row_bufs > 0
@@ -66,11 +71,16 @@ pub(super) fn compile(program: &ChainProgram) -> Compiled {
     Compiled {
         phases,
         row,
+        ahead,
         tables,
         layout: compiler.layout,
         consts: compiler.consts,
         flattens: !by_row && program.phases.len() == 1,
     }
+}
+
+fn reductions(phase: &Phase) -> u32 {
+    phase.body.iter().filter(|inst| matches!(inst, Inst::Reduce(..))).count() as u32
 }
 
 /// What a row instruction reads.
@@ -91,6 +101,8 @@ struct Compiler<'a> {
     consts: Vec<u32>,
     /// The first temporary of those that operands go through which are no vectors of 32-bit lanes in memory.
     staging: u32,
+    /// Memory operands are those of the next row.
+    is_ahead: bool,
 }
 
 impl Compiler<'_> {
@@ -129,29 +141,74 @@ impl Compiler<'_> {
                 row_sources(inst).into_iter().flatten().for_each(&mut word);
             }
         }
-        let reductions = |phase: &Phase| phase.body.iter().filter(|inst| matches!(inst, Inst::Reduce(..))).count();
+        let rest = program.phases.get(1..).unwrap_or_default();
         self.staging = program.temps.into();
         self.layout = Layout {
             mems: program.mems.len() as u32,
+            ahead: if runs_ahead(program) { program.mems.len() as u32 } else { 0 },
             temps: u32::from(program.temps) + stages,
             row_bufs: program.row_bufs.into(),
             consts: self.consts.len() as u32,
             scalars,
             slots: program.slots.into(),
-            accumulators: program.phases.iter().map(reductions).max().unwrap_or(0) as u32,
+            accumulators: self.first_reductions() + rest.iter().map(reductions).max().unwrap_or(0),
         };
     }
 
-    /// The code of a phase: what comes before the pass, the pass, and what comes behind it.
-    fn phase(&self, index: usize, phase: &Phase, tables: &mut Tables) -> Vec<Op> {
-        let mut body = Vec::with_capacity(phase.body.len() + 1);
-        let mut reductions = Vec::new();
+    /// Reductions of the first phase: their accumulators are their own, since they may be those of the next row.
+    fn first_reductions(&self) -> u32 {
+        self.program.phases.first().map_or(0, reductions)
+    }
+
+    /// The rows of a region in which each runs the first pass of the next.
+    fn ahead(&self, parts: &[Parts], phases: &[Vec<Op>], tables: &mut Tables) -> Ahead {
+        let next = Compiler { layout: self.layout, consts: self.consts.clone(), is_ahead: true, ..*self };
+        let [first, second, ..] = parts else { unreachable!("two passes run ahead") };
+        let stop = [op(Code::Stop)];
+        let after = [&phases[2..].concat()[..], &stop].concat();
+        let mut body = Vec::new();
+        next.prefetches(1, &mut body);
+        self.body(&self.program.phases[1], self.first_reductions(), &mut body);
+        next.body(&self.program.phases[0], 0, &mut body);
+        let joint = pass(&body, tables);
+        Ahead {
+            first: [&first.begins[..], &pass(&first.body, tables), &stop].concat(),
+            row: [&first.ends[..], &second.prologue, &first.begins, &second.begins, &joint, &second.ends, &after]
+                .concat(),
+            last: [&first.ends[..], &phases[1], &after].concat(),
+        }
+    }
+
+    /// The code of a phase, of which `first` accumulator is the first.
+    fn parts(&self, index: usize, phase: &Phase, tables: &mut Tables) -> Parts {
+        let accumulators = if index == 0 { 0 } else { self.first_reductions() };
+        let places = (accumulators..).map(|at| self.layout.accumulator(at));
+        let reduced = phase.body.iter().filter_map(|inst| match *inst {
+            Inst::Reduce(f, slot) => Some((f, self.layout.slot(slot.into()))),
+            _ => None,
+        });
+        let reductions: Vec<Reduction> =
+            places.zip(reduced).map(|(accumulator, (f, slot))| Reduction { f, accumulator, slot }).collect();
+        let begins = reductions.iter().map(|of| Op { a: of.accumulator, b: of.f.identity(), ..op(Code::Begin) });
+        let begins = begins.collect();
+        let mut body = Vec::new();
         if !phase.body.is_empty() {
             self.prefetches(index, &mut body);
         }
+        self.body(phase, accumulators, &mut body);
+        let prologue = self.rows(&phase.prologue, tables);
+        let first = tables.reductions.len() as u32;
+        tables.reductions.extend(reductions);
+        let ends = (first..tables.reductions.len() as u32).map(|number| Op { b: number, ..op(Code::Finish) });
+        let ends = ends.collect::<Vec<_>>().into_iter().chain(self.rows(&phase.epilogue, tables)).collect();
+        Parts { prologue, begins, body, ends }
+    }
+
+    /// The instructions of a pass, whose reductions have the accumulators from this one on.
+    fn body(&self, phase: &Phase, mut accumulator: u32, body: &mut Vec<Op>) {
         for (at, inst) in phase.body.iter().enumerate() {
             match *inst {
-                Inst::Load(src) => self.load(&mut body, src),
+                Inst::Load(src) => self.load(body, src),
                 Inst::Store(dst) => body.push(self.store(dst)),
                 Inst::Unary(f) => body.push(function(Code::unary(f))),
                 Inst::Binary(f, Src::Const(bits)) | Inst::BinaryRev(f, Src::Const(bits))
@@ -159,42 +216,21 @@ impl Compiler<'_> {
                 {
                     body.push(Op { a: self.constant(bits), ..op(Code::bound(bound)) });
                 }
-                Inst::Binary(f, src) => self.binary(&mut body, f, src, false),
-                Inst::BinaryRev(f, src) => self.binary(&mut body, f, src, true),
+                Inst::Binary(f, src) => self.binary(body, f, src, false),
+                Inst::BinaryRev(f, src) => self.binary(body, f, src, true),
                 Inst::Convert(conversion) => {
                     if !self.is_done_by_store(conversion, &phase.body[at + 1..]) {
                         body.push(function(Code::convert(conversion)));
                     }
                 }
-                Inst::Select { when, other } => self.two(&mut body, Code::select, when, other),
-                Inst::Pick { then, other } => self.two(&mut body, Code::pick, then, other),
-                Inst::Reduce(f, slot) => {
-                    let accumulator = self.layout.accumulator(reductions.len() as u32);
-                    reductions.push(Reduction { f, accumulator, slot: self.layout.slot(slot.into()) });
-                    body.push(Op { a: accumulator, ..op(Code::reduce(f)) });
+                Inst::Select { when, other } => self.two(body, Code::select, when, other),
+                Inst::Pick { then, other } => self.two(body, Code::pick, then, other),
+                Inst::Reduce(f, _) => {
+                    body.push(Op { a: self.layout.accumulator(accumulator), ..op(Code::reduce(f)) });
+                    accumulator += 1;
                 }
             }
         }
-        body.push(op(Code::End));
-        let joined = fuse(&body);
-        let mut code = self.rows(&phase.prologue, tables);
-        code.extend(reductions.iter().map(|reduction| Op {
-            a: reduction.accumulator,
-            b: reduction.f.identity(),
-            ..op(Code::Begin)
-        }));
-        if !phase.body.is_empty() {
-            code.push(Op { b: joined.len() as u32, ..op(Code::Pass) });
-            code.extend(joined);
-            code.push(Op { b: tables.tail.len() as u32, ..op(Code::Tail) });
-            tables.tail.extend(body);
-        }
-        for reduction in reductions {
-            code.push(Op { b: tables.reductions.len() as u32, ..op(Code::Finish) });
-            tables.reductions.push(reduction);
-        }
-        code.extend(self.rows(&phase.epilogue, tables));
-        code
     }
 
     /// Row instructions by number.
@@ -207,8 +243,9 @@ impl Compiler<'_> {
     /// In the second pass, asks for the next row of what the program reads: a new row is out of reach of the hardware's
     /// prefetcher. All of it in one pass, in order, and into the second-level cache, which leaves the line buffers of the
     /// first to the pass itself. Of the time with this, for rms norm (two passes) and layer norm (three) of 4,096 columns: in
-    /// the first pass 1.13 and 1.1, in the last 1.0 and 1.12, half in each of two passes 1.02 and 1.2, every other line in each
-    /// 1.2 and 1.5, into the first-level cache 1.4 and 1.2, no requests 1.3 and 1.27.
+    /// the first pass 1.13 and 1.1, in the last 1.0 and 1.12, half in each of two passes 1.02 and 1.2, a part of each chunk in
+    /// the second and the rest in the third 1.0 to 1.1 for layer norm, every other line in each 1.2 and 1.5, into the
+    /// first-level cache 1.4 and 1.2, no requests 1.3 and 1.27. A row that runs ahead asks for the one after.
     fn prefetches(&self, index: usize, body: &mut Vec<Op>) {
         let mut passes = (0..).zip(&self.program.phases).filter(|(_, phase)| !phase.body.is_empty()).map(|(at, _)| at);
         if passes.nth(1) != Some(index) {
@@ -247,7 +284,8 @@ impl Compiler<'_> {
     fn mem(&self, mem: u16) -> (u32, u8) {
         let size = self.dtype(mem).size();
         debug_assert!(size <= 4, "lanes are 32 bits wide");
-        (self.layout.mem(mem.into()), size as u8)
+        let mem = mem.into();
+        (if self.is_ahead { self.layout.ahead(mem) } else { self.layout.mem(mem) }, size as u8)
     }
 
     fn load(&self, body: &mut Vec<Op>, src: Src) {
@@ -357,38 +395,6 @@ impl Compiler<'_> {
     }
 }
 
-fn op(code: Code) -> Op {
-    Op { code, step_a: 0, step_b: 0, a: 0, b: 0 }
-}
-
 fn function((code, b): Function) -> Op {
     Op { b, ..op(code) }
-}
-
-/// A pass in as few instructions as there can be: neighbours are joined where one does what they do.
-fn fuse(body: &[Op]) -> Vec<Op> {
-    // For each place, how many instructions the rest takes, and how many the first of those joins.
-    let mut best = vec![(0, 1); body.len() + 1];
-    for at in (0..body.len()).rev() {
-        let joins = (1..=MAX_JOINED.min(body.len() - at)).filter(|&many| joined(&body[at..at + many]).is_some());
-        best[at] = joins.map(|many| (best[at + many].0 + 1, many)).min().expect("one is always itself");
-    }
-    let mut fused = Vec::with_capacity(best[0].0);
-    let mut at = 0;
-    while at < body.len() {
-        let many = best[at].1;
-        fused.extend(joined(&body[at..at + many]));
-        at += many;
-    }
-    fused
-}
-
-/// Instructions that one may join.
-const MAX_JOINED: usize = 3;
-
-/// One instruction for these.
-fn joined(ops: &[Op]) -> Option<Op> {
-    let [first, second, ..] = ops else { return ops.first().copied() };
-    let codes: Vec<Code> = ops.iter().map(|op| op.code).collect();
-    Some(Op { code: Code::join(&codes)?, b: second.a, step_b: second.step_a, ..*first })
 }

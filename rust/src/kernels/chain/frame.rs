@@ -1,7 +1,7 @@
 //! The frame: everything a run works on beyond registers and operands, in the scratch memory that the caller gives.
 //!
 //! ```text
-//! entries: mems, temps, row buffers | words: first column, row, constants, scalars, slots | accumulators | temps | row buffers
+//! entries: mems, mems of the next row, temps, row buffers | words: first column, row, constants, scalars, slots | accumulators | temps | row buffers
 //! ```
 //!
 //! Offsets are fixed when the program is compiled, except for the row buffers, whose length is that of the row.
@@ -36,6 +36,8 @@ pub(super) struct Accumulator {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Layout {
     pub mems: u32,
+    /// Memory operands again, for the next row.
+    pub ahead: u32,
     pub temps: u32,
     pub row_bufs: u32,
     pub consts: u32,
@@ -49,7 +51,7 @@ const ACCUMULATOR: u32 = size_of::<Accumulator>() as u32;
 
 impl Layout {
     pub fn entries(&self) -> u32 {
-        self.mems + self.temps + self.row_bufs
+        self.mems + self.ahead + self.temps + self.row_bufs
     }
 
     pub fn mem(&self, index: u32) -> u32 {
@@ -57,14 +59,19 @@ impl Layout {
         index * ENTRY
     }
 
+    pub fn ahead(&self, index: u32) -> u32 {
+        debug_assert!(index < self.ahead);
+        (self.mems + index) * ENTRY
+    }
+
     pub fn temp(&self, index: u32) -> u32 {
         debug_assert!(index < self.temps);
-        (self.mems + index) * ENTRY
+        (self.mems + self.ahead + index) * ENTRY
     }
 
     pub fn row_buf(&self, index: u32) -> u32 {
         debug_assert!(index < self.row_bufs);
-        (self.mems + self.temps + index) * ENTRY
+        (self.mems + self.ahead + self.temps + index) * ENTRY
     }
 
     /// The index of the first column.

@@ -1,6 +1,6 @@
 //! The interpreter: passes over a row, chunk by chunk, with the accumulator in registers.
 
-use super::calls::Calls;
+use super::calls::{self, Calls};
 use super::code::{Code, Op, functions};
 use super::compile::Tables;
 use super::frame::{Accumulator, Entry};
@@ -197,11 +197,11 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                 }
                 // The accumulator itself stays in registers: only copies of it have an address.
                 macro_rules! call_unary {
-                    () => {{
+                    ($number:expr) => {{
                         let mut x = [S::splat(0); N];
                         each!(N, i => x[i] = acc[i]);
                         let place = x.as_mut_ptr().cast();
-                        S::TABLE[op.b as usize](place, place, N);
+                        S::TABLE[$number as usize](place, place, N);
                         each!(N, i => acc[i] = x[i]);
                     }};
                 }
@@ -211,6 +211,27 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                         each!(N, $i => (x[$i], y[$i]) = ($a, $b));
                         S::TABLE[op.b as usize](x.as_mut_ptr().cast(), y.as_mut_ptr().cast(), N);
                         each!(N, $i => acc[$i] = x[$i]);
+                    }};
+                }
+                // Vector `i`, after the one before.
+                macro_rules! in_turn {
+                    ($i:ident) => {
+                        if $i == 0 { acc[0] } else { S::in_turn(acc[usize::saturating_sub($i, 1)], acc[$i]) }
+                    };
+                }
+                macro_rules! exp {
+                    () => {{
+                        let mut largest = S::splat(0);
+                        if !roomy && S::FUSES && !TAIL {
+                            each!(N, i => largest = S::max_i(largest, S::and(acc[i], S::splat(0x7fff_ffff))));
+                        }
+                        if roomy {
+                            each!(N, i => acc[i] = simd::exp_f::<S>(in_turn!(i)));
+                        } else if S::FUSES && !TAIL && simd::is_near::<S>(largest) {
+                            each!(N, i => acc[i] = simd::exp_near::<S>(acc[i], acc[usize::saturating_sub(i, 1)]));
+                        } else {
+                            call_unary!(calls::EXP);
+                        }
                     }};
                 }
                 // Between passes nothing in these registers is needed: around a call, they would be stored and loaded.
@@ -283,7 +304,7 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                             Code::PickVecWord => pick!(Vec Word),
                             Code::PickWordVec => pick!(Word Vec),
                             Code::PickWordWord => pick!(Word Word),
-                            Code::CallUnary => call_unary!(),
+                            Code::CallUnary => call_unary!(op.b),
                             Code::CallVec => {
                                 let p = address!(a, step_a);
                                 call!(i => acc[i], vector!(p, i));
@@ -346,6 +367,11 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                                     S::store(p.add(i * S::LANES * 4), acc[i])
                                 });
                             }
+                            Code::StoreSum => whole_only!({
+                                let p = address!(a, step_a);
+                                each!(N, i => S::store(p.add(i * S::LANES * 4), acc[i]));
+                                sum!(b);
+                            }),
                             Code::StoreF16 => store_narrow!(2, narrow_f16, store_h_part, store_h, stream_h),
                             Code::StoreBF16 => store_narrow!(2, narrow_bf16, store_h_part, store_h, stream_h),
                             Code::Store16 => store_narrow!(2, narrow_16, store_h_part, store_h, stream_h),
@@ -364,24 +390,23 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                                 let advance = (*frame.add(op.a as usize).cast::<Entry>()).advance;
                                 let p = address!(a, step_a).wrapping_offset(advance);
                                 // What is one row for all is in the caches.
-                                let bytes = if advance == 0 { 0 } else { N * S::LANES * usize::from(op.step_a) };
-                                for line in (0..bytes).step_by(64) {
-                                    S::prefetch(p.wrapping_add(line));
+                                if advance != 0 {
+                                    let lines = (N * S::LANES * usize::from(op.step_a)).div_ceil(64);
+                                    each!(N, i => if i < lines { S::prefetch(p.wrapping_add(i * 64)) });
                                 }
                             }
                             $(Code::$unary => each!(N, i => acc[i] = lane::unary::<S>(UnaryFn::$unary, acc[i])),)*
-                            Code::ExpF if roomy => each!(N, i => acc[i] = simd::exp_f::<S>(acc[i])),
-                            Code::ExpF if S::FUSES && !TAIL && {
-                                let mut largest = S::splat(0);
-                                each!(N, i => largest = S::max_i(largest, S::and(acc[i], S::splat(0x7fff_ffff))));
-                                simd::is_near::<S>(largest)
-                            } => each!(N, i => acc[i] = simd::exp_near::<S>(acc[i], acc[usize::saturating_sub(i, 1)])),
-                            Code::ExpF => call_unary!(),
+                            Code::ExpF => exp!(),
+                            Code::LoadSubExpWord => whole_only!({
+                                let (x, y) = (address!(a, step_a), word!(b));
+                                each!(N, i => acc[i] = lane::binary::<S>(BinaryFn::SubF, vector!(x, i), y));
+                                exp!();
+                            }),
                             $(
                                 Code::$long => if N == 8 && !TAIL && roomy {
-                                    each!(N, i => acc[i] = simd::$long_f::<S>(acc[i]));
+                                    each!(N, i => acc[i] = simd::$long_f::<S>(in_turn!(i)));
                                 } else {
-                                    call_unary!();
+                                    call_unary!(op.b);
                                 },
                             )*
                             $(
@@ -411,7 +436,7 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                                 }
                             )*
                             // Too long to be inline without registers to spare.
-                            Code::ToIntRound | Code::ToIntOdd if !roomy => call_unary!(),
+                            Code::ToIntRound | Code::ToIntOdd if !roomy => call_unary!(op.b),
                             $(Code::$c => each!(N, i => acc[i] = lane::convert::<S>($conversion, acc[i])),)*
                             $(
                                 Code::$n_load => {

@@ -5,6 +5,7 @@ use super::code::Op;
 use super::compile::{Compiled, compile};
 use super::frame::Entry;
 use super::isa::{Kernels, Plan};
+use super::passes::Ahead;
 use crate::kernels::Isa;
 
 /// Columns that the rows of a block have together, at most: four operands of that size stay in the first-level cache.
@@ -12,6 +13,10 @@ const BLOCK_COLUMNS: usize = 1024;
 
 /// Rows in a block, at most.
 const MAX_BLOCK: usize = 8;
+
+/// Bytes of a row in all its operands and buffers, at most, where the next row may begin before it has ended: three quarters
+/// of a usual first-level cache.
+const AHEAD_BYTES: usize = 24 << 10;
 
 /// A program resolved for one instruction set.
 pub struct Machine {
@@ -122,6 +127,15 @@ impl Machine {
             for index in 0..block {
                 streams |= self.set_up(run, frame(index), index, block, plan.cols);
             }
+            if let Some(ahead) = self.ahead(rows, block, plan.cols) {
+                self.execute(&ahead.first, run.scratch, plan);
+                for _ in 1..rows {
+                    self.execute(&ahead.row, run.scratch, plan);
+                    self.next_row(run.scratch, 1);
+                }
+                self.execute(&ahead.last, run.scratch, plan);
+                return streams;
+            }
             let mut rest = rows;
             loop {
                 let now = block.min(rest);
@@ -151,6 +165,14 @@ impl Machine {
         if self.compiled.phases.len() < 2 { 1 } else { (BLOCK_COLUMNS >> cols.max(1).ilog2()).clamp(1, MAX_BLOCK) }
     }
 
+    /// The code for rows whose first pass runs within the second of the row before: that one waits for arithmetic, this one for
+    /// loads. Where two rows do not stay in the first-level cache it is slower.
+    fn ahead(&self, rows: usize, block: usize, cols: usize) -> Option<&Ahead> {
+        let layout = &self.compiled.layout;
+        let bytes = (layout.mems + layout.row_bufs) as usize * cols * 4;
+        self.compiled.ahead.as_ref().filter(|_| rows > 1 && block == 1 && bytes <= AHEAD_BYTES)
+    }
+
     fn flattens(&self, run: &ChainRun<'_>) -> bool {
         self.compiled.flattens
             && self
@@ -178,6 +200,11 @@ impl Machine {
                 let entry = Entry { base, advance, stream };
                 frame.add(layout.mem(i as u32) as usize).cast::<Entry>().write(entry);
             }
+            for (i, arg) in run.mems.iter().enumerate().take(layout.ahead as usize) {
+                let base = arg.data.wrapping_offset(arg.row_stride);
+                let entry = Entry { base, advance: arg.row_stride, stream: false };
+                frame.add(layout.ahead(i as u32) as usize).cast::<Entry>().write(entry);
+            }
             for i in 0..layout.temps {
                 let entry = Entry { base: frame.add(layout.temp_data(i)), advance: 0, stream: false };
                 frame.add(layout.temp(i) as usize).cast::<Entry>().write(entry);
@@ -201,11 +228,11 @@ impl Machine {
     unsafe fn next_row(&self, frame: *mut u8, block: usize) {
         // SAFETY: as in `run`.
         unsafe { *frame.add(self.compiled.layout.row() as usize).cast::<u32>() += block as u32 };
-        for i in 0..self.compiled.layout.mems {
-            // SAFETY: as in `run`; there is a next row.
+        for i in 0..self.compiled.layout.mems + self.compiled.layout.ahead {
+            // SAFETY: as in `run`; entries of memory operands come first.
             unsafe {
-                let entry = &mut *frame.add(self.compiled.layout.mem(i) as usize).cast::<Entry>();
-                entry.base = entry.base.offset(entry.advance);
+                let entry = &mut *frame.cast::<Entry>().add(i as usize);
+                entry.base = entry.base.wrapping_offset(entry.advance);
             }
         }
     }

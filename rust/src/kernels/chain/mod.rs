@@ -41,6 +41,7 @@ mod interpret;
 mod isa;
 mod lane;
 mod machine;
+mod passes;
 mod price;
 mod program;
 mod recompute;

@@ -47,7 +47,8 @@ fn made_by(body: &[Inst]) -> Option<Vec<Inst>> {
     (all_stay && recipe.len() <= 1 + MAX_INSTRUCTIONS && recipe[1..].iter().all(is_cheap)).then_some(recipe)
 }
 
-fn is_cheap(inst: &Inst) -> bool {
+/// Whether the instruction is one of the processor, or as few, that each of its vector units has.
+pub(super) fn is_cheap(inst: &Inst) -> bool {
     use BinaryFn::{AddF, AddI, AndI, MaxF, MinF, MulF, OrI, SubF, SubI, XorI};
     use UnaryFn::{AbsF, NegF, NegI, NotI, SquareF};
     match inst {

@@ -71,6 +71,21 @@ impl Simd for Avx512 {
     const REGISTERS: usize = 32;
     const SCALES_BY_ANY: bool = true;
 
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn in_turn(before: V, mut v: V) -> V {
+        // SAFETY: no instruction at all.
+        unsafe {
+            std::arch::asm!(
+                "/* {0} {1} */",
+                inout(zmm_reg) v,
+                in(zmm_reg) before,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+        }
+        v
+    }
+
     functions! {
         fn part(n: usize) -> __mmask16 { ((1u32 << n) - 1) as u16 }
         fn keep(part: __mmask16, v: V, rest: V) -> V { _mm512_mask_mov_ps(rest, part, v) }

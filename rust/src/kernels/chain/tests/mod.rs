@@ -1,6 +1,7 @@
 //! The machine against an interpreter that is as plain as possible, on every instruction set of this processor.
 
 mod accuracy;
+mod ahead;
 mod functions;
 mod guard;
 mod halves;
