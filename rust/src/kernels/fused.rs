@@ -16,25 +16,29 @@ pub(crate) fn fma_lanes<const N: usize>(a: [f32; N], b: [f32; N], c: [f32; N]) -
     if risky { to_odd(a, b, c) } else { sums.map(|sum| sum as f32) }
 }
 
-/// As [`fma_lanes`], for any operands: the sum is rounded to odd, that is, where it is inexact, its last bit is set to 1 by
-/// moving toward the exact value or away from zero. 53 bits are more than twice 24 plus 2, so rounding that to binary32 is
-/// the same as rounding the exact sum, subnormal results included.
+/// As [`fma_lanes`], for any operands.
 #[cold]
 #[inline(never)]
 fn to_odd<const N: usize>(a: [f32; N], b: [f32; N], c: [f32; N]) -> [f32; N] {
-    std::array::from_fn(|i| {
-        let product = f64::from(a[i]) * f64::from(b[i]);
-        let c = f64::from(c[i]);
-        let sum = product + c;
-        // Knuth's two-sum: `error` is exactly what `sum` lost. It is NaN where the sum is not finite: then nothing is added.
-        let c_part = sum - product;
-        let error = (product - (sum - c_part)) + (c - c_part);
-        let bits = sum.to_bits();
-        let inexact = (error > 0.0) | (error < 0.0);
-        let away = (error > 0.0) == (sum > 0.0);
-        let step = (inexact & (bits & 1 == 0)) as u64;
-        f64::from_bits(if away { bits.wrapping_add(step) } else { bits.wrapping_sub(step) }) as f32
-    })
+    std::array::from_fn(|i| sum_once(f64::from(a[i]) * f64::from(b[i]), f64::from(c[i])))
+}
+
+/// `product + c`, rounded once to binary32; `product` is one of two binary32, and `c` a binary32.
+///
+/// The sum is rounded to odd, that is, where it is inexact, its last bit is set to 1 by moving toward the exact value or away
+/// from zero. 53 bits are more than twice 24 plus 2, so rounding that to binary32 is the same as rounding the exact sum,
+/// subnormal results included.
+#[inline(always)]
+pub(crate) fn sum_once(product: f64, c: f64) -> f32 {
+    let sum = product + c;
+    // Knuth's two-sum: `error` is exactly what `sum` lost. It is NaN where the sum is not finite: then nothing is added.
+    let c_part = sum - product;
+    let error = (product - (sum - c_part)) + (c - c_part);
+    let bits = sum.to_bits();
+    let inexact = (error > 0.0) | (error < 0.0);
+    let away = (error > 0.0) == (sum > 0.0);
+    let step = (inexact & (bits & 1 == 0)) as u64;
+    f64::from_bits(if away { bits.wrapping_add(step) } else { bits.wrapping_sub(step) }) as f32
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! Micro-kernels in plain Rust.
 #![allow(unsafe_code)] // reads and writes matrices by address
 
+use super::emulated::{self, NR};
 use super::finish::{Acc, finish};
 use super::pack::{self, pack};
 use super::tile::{End, Family, InPlace, Kernels, PackFn, Start, Tile, TileFn};
 use crate::dtype::DType;
-use crate::kernels::fused::fma_lanes;
 
-const NR: usize = 16;
 const MR: usize = 4;
 
 /// One step of the sums of a row of a tile.
@@ -16,7 +15,7 @@ trait Step {
     fn step(a: Self::Acc, b: &[Self::Acc; NR], sums: &mut [Self::Acc; NR]);
 }
 
-/// `fma(a, b, s)` for any binary32.
+/// `fma(a, b, s)` for any binary32, where there is an instruction for it.
 struct Fused;
 
 impl Step for Fused {
@@ -24,11 +23,7 @@ impl Step for Fused {
 
     #[inline(always)]
     fn step(a: f32, b: &[f32; NR], sums: &mut [f32; NR]) {
-        *sums = if cfg!(any(target_feature = "fma", target_arch = "aarch64")) {
-            std::array::from_fn(|i| a.mul_add(b[i], sums[i]))
-        } else {
-            fma_lanes([a; NR], *b, *sums)
-        };
+        *sums = std::array::from_fn(|i| a.mul_add(b[i], sums[i]));
     }
 }
 
@@ -86,7 +81,27 @@ const fn tiles<S: Step>() -> [TileFn; MR] {
     [tile::<S, 1>, tile::<S, 2>, tile::<S, 3>, tile::<S, 4>]
 }
 
-static FUSED: [TileFn; MR] = tiles::<Fused>();
+/// With an instruction, or without: then more rows share the work of widening columns.
+static FUSED: &[TileFn] =
+    if cfg!(any(target_feature = "fma", target_arch = "aarch64")) { &tiles::<Fused>() } else { &EMULATED };
+static EMULATED: [TileFn; 16] = [
+    emulated::tile::<1>,
+    emulated::tile::<2>,
+    emulated::tile::<3>,
+    emulated::tile::<4>,
+    emulated::tile::<5>,
+    emulated::tile::<6>,
+    emulated::tile::<7>,
+    emulated::tile::<8>,
+    emulated::tile::<9>,
+    emulated::tile::<10>,
+    emulated::tile::<11>,
+    emulated::tile::<12>,
+    emulated::tile::<13>,
+    emulated::tile::<14>,
+    emulated::tile::<15>,
+    emulated::tile::<16>,
+];
 static EXACT_PRODUCT: [TileFn; MR] = tiles::<ExactProduct>();
 static INTEGER: [TileFn; MR] = tiles::<Integer>();
 
@@ -110,14 +125,20 @@ const fn packed(family: Family) -> Kernels {
     Kernels { packed: family, in_place: None, wide: None }
 }
 
-const COPIED: Family = family(pack::<pack::Copy32>, &FUSED, Some(&FUSED));
+const COPIED: Family = family(pack::<pack::Copy32>, FUSED, Some(FUSED));
 
 static F32: Kernels = Kernels {
-    in_place: Some(InPlace { family: COPIED, rows_below: MR + 1, bytes_up_to: 256 << 10, masks: false, stream: &[] }),
+    in_place: Some(InPlace {
+        family: COPIED,
+        rows_below: FUSED.len() + 1,
+        bytes_up_to: 256 << 10,
+        masks: false,
+        stream: &[],
+    }),
     ..packed(COPIED)
 };
 static F16: Kernels = packed(family(pack::<pack::WidenF16>, &EXACT_PRODUCT, None));
-static BF16: Kernels = packed(family(pack::<pack::WidenBf16>, &FUSED, None));
+static BF16: Kernels = packed(family(pack::<pack::WidenBf16>, FUSED, None));
 static I8: Kernels = packed(family(pack::<pack::WidenI8>, &INTEGER, None));
 
 /// The kernels for operands of type `dtype`.

@@ -20,6 +20,7 @@ mod avx512_dot;
 #[cfg(target_arch = "x86_64")]
 mod avx512_stream;
 mod driver;
+mod emulated;
 mod finish;
 mod generic;
 mod pack;

@@ -19,7 +19,8 @@ mod generic;
 mod halves;
 mod log;
 mod math;
-mod quad;
+pub(super) mod pair;
+pub(super) mod quad;
 mod trigonometry;
 
 #[cfg(target_arch = "x86_64")]

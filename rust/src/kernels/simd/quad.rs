@@ -4,10 +4,10 @@
 //! operations ran eight times as long and took four minutes to compile.
 
 #[cfg(target_arch = "x86_64")]
-pub(super) use sse2::*;
+pub(crate) use sse2::*;
 
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) use arrays::*;
+pub(crate) use arrays::*;
 
 #[cfg(target_arch = "x86_64")]
 mod sse2 {
