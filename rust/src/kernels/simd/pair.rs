@@ -147,7 +147,7 @@ mod arrays {
         fn add_half(a) => f64::from_bits(a.to_bits().wrapping_add(MIDDLE));
         fn add_less_than_half(a) => f64::from_bits(a.to_bits().wrapping_add(MIDDLE - 1));
         fn cut(a) => f64::from_bits(a.to_bits() & !REST);
-        fn beyond(a, limit) => mask(!(a.abs() < limit));
+        fn beyond(a, limit) => mask(a.abs() >= limit || a.is_nan());
         fn inexact(a, b, sum) => mask((sum - a != b) | (sum - b != a));
         fn middle(a) => mask(a.to_bits() & REST == MIDDLE);
         fn subnormal(a) => mask(a.abs() < f64::from(f32::MIN_POSITIVE));
