@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! entry ── tasks ──► wave ── blocks that touch nothing of each other ──► cores ── steps ──► kernels
+//!                                                                          ▲    │
+//!                                           launches that repeat the last one └ script
 //! ```
 #![allow(unsafe_code)] // the device contract passes addresses
 
@@ -95,6 +97,13 @@ impl State {
             replay: Replay::new(lowered),
             shared_out: 0,
         }
+    }
+
+    /// What runs at once in launches that repeat the last one: how many rows of tasks. `None` where such launches do not
+    /// run from a script.
+    #[cfg(test)]
+    pub fn waves(&self) -> Option<usize> {
+        self.replay.script(true).map(|script| script.waves.len())
     }
 
     /// See [`crate::device::Executable::overwrites`].

@@ -6,6 +6,11 @@
 //! evaluated, no loop counted. A launch of one addition of 16x16 tensors takes 65 ns where the interpreter takes 155, and each
 //! of a thousand dependent ones 41 where it takes 173. Addresses may change from launch to launch, as when one program
 //! serves the layers of a model.
+//!
+//! On several cores each core writes down what it does of a [wave](super::wave), and the script remembers which tasks ran
+//! at once: later launches look for nothing. Softmax of 4096x1024 in 256 tasks takes 0.71 ms on two cores where the look
+//! ahead and the ends of its waves made it 0.84; a thousand tasks of 0.6 us, too short to look ahead each time, 0.35 where
+//! they took 0.65 on one core.
 
 use super::coverage::Coverage;
 use super::script::Script;

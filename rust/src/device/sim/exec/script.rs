@@ -21,13 +21,24 @@ pub(super) struct Script {
     pub steps: Vec<Taken>,
     pub operands: Vec<Place>,
     pub scalars: Vec<u32>,
-    /// Tasks that touch nothing of each other and are worth more than one core, in order.
-    pub waves: Vec<Range<usize>>,
+    /// In order.
+    pub waves: Vec<Together>,
     /// Something was left out: it cannot be kept, or there was too much.
     pub has_gaps: bool,
 }
 
-/// A kernel that the entry launched.
+/// Tasks that touch nothing of each other and are worth more than one core.
+///
+/// What they touch was found for the addresses of one launch, and holds for others: a tensor that is written overlaps no
+/// other, so tasks touch the same bytes only within one tensor, at distances that stay.
+#[derive(Clone)]
+pub(super) struct Together {
+    pub tasks: Range<usize>,
+    /// How many of them a core takes at a time.
+    pub piece: usize,
+}
+
+/// A kernel that the entry launched, or one block of it.
 #[derive(Clone, Copy)]
 pub(super) struct Task {
     pub kernel: u32,

@@ -8,6 +8,11 @@ use std::sync::{Mutex, PoisonError};
 /// Nanoseconds of work for which it is worth to wake other cores: one that sleeps takes 10-60 us.
 const WORTH_NS: u64 = 30_000;
 
+/// Nanoseconds of a piece that is put together of shorter work: taking one costs 0.05 us, and more where many cores ask.
+const PIECE_NS: u64 = 1_000;
+/// So many pieces for each core even out what they take.
+const PIECES: usize = 8;
+
 /// How pieces are spread over the cores.
 #[derive(Default)]
 pub(super) struct Spread {
@@ -27,6 +32,12 @@ impl Spread {
     /// tests.
     pub fn is_worth(&self, ns: u64) -> bool {
         ns >= WORTH_NS || self.random.is_some()
+    }
+
+    /// How many of `count` equal works make a piece, where all take `ns` nanoseconds.
+    pub fn piece(&self, count: usize, ns: u64, cores: usize) -> usize {
+        let most = if self.random.is_some() { 1 } else { count / (PIECES * cores) };
+        (count as u64 * PIECE_NS / ns.max(1)).clamp(1, most.max(1) as u64) as usize
     }
 
     /// Runs the pieces `0..count`, on all cores where it is `worth` that; else one by one on `core`, with all cores for the

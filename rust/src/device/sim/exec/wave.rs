@@ -9,14 +9,14 @@
 use super::frame::Frame;
 use super::interpret::Core;
 use super::probe::{Probe, Region, Sight};
-use super::script::Script;
+use super::script::{Cursor, Script, Task, Together};
 use super::spread::Spread;
 use super::waiting::{Unit, Waiting, Written};
 use super::{Stop, span};
 use crate::device::sim::code::Param;
 use crate::program::LaunchArg;
 use crate::trace::{Track, names, now};
-use std::ops::Range;
+use std::slice;
 
 /// Waiting blocks for each core: enough that uneven ones even out, few enough that looking for conflicts stays cheap.
 const DEPTH: usize = 32;
@@ -145,7 +145,8 @@ impl Wave {
             let first = script.tasks.len();
             let ns = Written::take_over(script, core.context);
             if count > 1 && self.spread.is_worth(ns) {
-                script.waves.push(first..script.tasks.len());
+                let piece = self.spread.piece(count, ns, core.context.pool.cores());
+                script.waves.push(Together { tasks: first..script.tasks.len(), piece });
             }
         }
         core.recording = script;
@@ -157,19 +158,20 @@ impl Wave {
     }
 
     /// Runs tasks of a script that touch nothing of each other.
-    pub fn again(&mut self, core: &mut Core<'_>, script: &Script, tasks: Range<usize>) -> Result<(), Stop> {
+    pub fn again(&mut self, core: &mut Core<'_>, script: &Script, together: &Together) -> Result<(), Stop> {
         let begin = self.begins(core);
-        let task = |at: usize, core: &mut Core<'_>| {
-            let (at, invocation) = (tasks.start + at, core.context.invocation);
-            let begin = if invocation == 0 { 0 } else { now() };
-            let result = core.tasks_again(script, &script.tasks[at..=at], &mut script.begin_of(at));
-            if invocation != 0 {
-                let kernel = script.tasks[at].kernel;
-                span(names::TASK, Track::core(core.number), invocation, begin, now(), kernel.into());
+        let Together { tasks, piece } = together;
+        let run = |at: usize, core: &mut Core<'_>| {
+            let first = tasks.start + at * piece;
+            let (last, mut at) = ((first + piece).min(tasks.end), script.begin_of(first));
+            let tasks = &script.tasks[first..last];
+            if core.context.invocation == 0 {
+                core.tasks_again(script, tasks, &mut at)
+            } else {
+                timed(core, script, tasks, &mut at)
             }
-            result
         };
-        let result = self.spread.run(core, tasks.len(), true, &task);
+        let result = self.spread.run(core, tasks.len().div_ceil(*piece), true, &run);
         self.ended(core, begin);
         result
     }
@@ -185,4 +187,16 @@ impl Wave {
             self.tasks = Some((self.tasks.map_or(begin, |(first, _)| first), now()));
         }
     }
+}
+
+/// Runs tasks of a script and records the span of each.
+fn timed(core: &mut Core<'_>, script: &Script, tasks: &[Task], at: &mut Cursor) -> Result<(), Stop> {
+    let mut begin = now();
+    for task in tasks {
+        core.tasks_again(script, slice::from_ref(task), at)?;
+        let end = now();
+        span(names::TASK, Track::core(core.number), core.context.invocation, begin, end, task.kernel.into());
+        begin = end;
+    }
+    Ok(())
 }
