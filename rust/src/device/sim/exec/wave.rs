@@ -20,8 +20,8 @@ use std::slice;
 
 /// Waiting blocks for each core: enough that uneven ones even out, few enough that looking for conflicts stays cheap.
 const DEPTH: usize = 32;
-/// The same where later launches take over what was found, and a bound for what is compared with each block: at two
-/// boxes a block, a launch of 2,048 blocks is then searched within 5 ms.
+/// The same where later launches take over what was found, and a bound for what each block is compared with: the one launch
+/// that is written down then spends 1-2 ms on 2,000 blocks of two boxes.
 const DEPTH_OF_SCRIPTS: usize = 256;
 const REGIONS_OF_SCRIPTS: usize = 2048;
 

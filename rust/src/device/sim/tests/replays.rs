@@ -5,7 +5,9 @@ use super::reference::Matrix;
 use super::run::{Guarded, execute, execute_as};
 use crate::device::DeviceError;
 use crate::device::sim::{SimDevice, SimExecutable};
-use crate::program::{Arg, Function, OpCode, Operand, Program, ScalarOp, Stmt, StmtKind};
+use crate::program::{
+    Arg, FnParam, Function, LaunchArg, OpCode, Operand, Program, ScalarOp, ScalarType, Stmt, StmtKind,
+};
 use crate::trace::{self, names};
 
 /// Blocks of each task here; each is long enough to wait for others.
@@ -118,12 +120,26 @@ fn a_launch_of_too_many_steps_is_interpreted_each_time() {
     assert_replays(&tasks(vec![launch(&[0, 1], int(BLOCKS))], again_and_again(100, 1)), None);
 }
 
+#[test]
+fn tasks_too_short_to_look_ahead_each_time_run_at_once_where_the_look_is_kept() {
+    // One row each: a fraction of a microsecond, so that a core takes several at a time.
+    let row = [Operand::Var(0), ZERO];
+    let exp = || tile(OpCode::Exp, Some(0), vec![Arg::Tile(0)], ONE, int(COLS));
+    let body = vec![load(0, 0, row, ONE, int(COLS)), exp(), exp(), exp(), exp(), store(0, 1, row, ONE, int(COLS))];
+    let mut kernel = kernel(2, &[(1, COLS)], body);
+    kernel.params.push(FnParam::Scalar(0));
+    let args = vec![LaunchArg::Tensor(0), LaunchArg::Tensor(1), LaunchArg::Scalar(Operand::Var(0))];
+    let each = vec![stmt(StmtKind::Launch { kernel: 0, args, blocks: ONE })];
+    let rows = stmt(StmtKind::For { var: 0, start: ZERO, stop: int(500), step: ONE, parallel: false, body: each });
+    assert_replays(&tasks(vec![rows], kernel), Some(1));
+}
+
 /// Each block does the same `rounds` times, with `exps` exponentials in each.
 fn again_and_again(rounds: u32, exps: usize) -> Function {
     let mut function = block_of_rows(store_rows());
     let mut body = function.body.split_off(2);
     body.splice(1..2, vec![exp(); exps]);
-    function.scalars.push(crate::program::ScalarType::Int);
+    function.scalars.push(ScalarType::Int);
     function.body.push(stmt(StmtKind::For {
         var: 2,
         start: ZERO,
