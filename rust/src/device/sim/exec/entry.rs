@@ -46,7 +46,7 @@ const WORTH_AGAIN_NS: u64 = 100;
 
 /// Nanoseconds of a task from which on its span has ends of its own. Estimates are of steps alone, so a task that is thought
 /// to take as long does.
-const ALONE_NS: u64 = 500;
+pub(super) const ALONE_NS: u64 = 500;
 /// Work of the entry that counts to the task that comes next: two rounds of a loop.
 const BETWEEN_PS: i64 = 2 * ROUND_PS;
 

@@ -31,7 +31,6 @@ pub(super) struct Script {
 ///
 /// What they touch was found for the addresses of one launch, and holds for others: a tensor that is written overlaps no
 /// other, so tasks touch the same bytes only within one tensor, at distances that stay.
-#[derive(Clone)]
 pub(super) struct Together {
     pub tasks: Range<usize>,
     /// How many of them a core takes at a time.

@@ -1,6 +1,7 @@
 //! Blocks of tasks that wait to run, with their arguments; and what the cores write down of them.
 #![allow(unsafe_code)] // looks into the lanes of all cores
 
+use super::entry::ALONE_NS;
 use super::frame::{Frame, View};
 use super::interpret::{Context, Core, Kernel};
 use super::script::Script;
@@ -81,10 +82,11 @@ impl Waiting {
         let ticks = end.saturating_sub(begin);
         core.context.paces[unit.kernel as usize].took(ticks, 1);
         if let Some(mut script) = core.recording.take() {
-            script.task_ends(unit.kernel, true);
+            let ns = ticks_to_ns(ticks);
+            script.task_ends(unit.kernel, ns >= ALONE_NS);
             let written = &mut core.lane().written;
             written.script = script;
-            written.units.push((at, ticks_to_ns(ticks)));
+            written.units.push((at, ns));
         }
         if invocation != 0 {
             span(names::TASK, Track::core(core.number), invocation, begin, end, unit.kernel.into());

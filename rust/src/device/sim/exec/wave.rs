@@ -5,6 +5,9 @@
 //! other, whatever the order within a wave. A graph with an edge for each such pair would let a task start as soon as its own
 //! predecessors have ended; it needs a queue between the cores and knows nothing better where, as in model kernels,
 //! tasks come in rows of equals.
+//!
+//! A launch that is written down keeps its waves for those that repeat it: they run at once what ran at once, and look for
+//! nothing.
 
 use super::frame::Frame;
 use super::interpret::Core;
@@ -146,6 +149,7 @@ impl Wave {
             let ns = Written::take_over(script, core.context);
             if count > 1 && self.spread.is_worth(ns) {
                 let piece = self.spread.piece(count, ns, core.context.pool.cores());
+                script.tasks[first..].iter_mut().for_each(|task| task.alone = true);
                 script.waves.push(Together { tasks: first..script.tasks.len(), piece });
             }
         }

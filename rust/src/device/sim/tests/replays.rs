@@ -12,6 +12,8 @@ use crate::trace::{self, names};
 
 /// Blocks of each task here; each is long enough to wait for others.
 const BLOCKS: u32 = 24;
+/// Short tasks in a row: several groups.
+const SHORT: usize = 12;
 const ROWS: u32 = 32;
 const COLS: u32 = 1024;
 
@@ -167,8 +169,15 @@ fn an_interrupted_replay_stops_and_the_next_one_is_right() {
 #[test]
 #[cfg(not(feature = "trace-off"))]
 fn each_task_of_a_replay_has_a_span_of_its_own_on_the_core_that_ran_it() {
-    let entry = vec![launch(&[0, 1], int(BLOCKS)), launch(&[1, 0], ONE), launch(&[0, 1], int(BLOCKS))];
-    let program = tasks(entry, block_of_rows(store_rows()));
+    // Beside them short ones, which are timed together.
+    let args = || vec![LaunchArg::Tensor(0)];
+    let short = || (0..SHORT).map(|_| stmt(StmtKind::Launch { kernel: 1, args: args(), blocks: ONE })).collect();
+    let long = |tensors: [u32; 2], blocks| vec![launch(&tensors, blocks)];
+    let entry = [short(), long([0, 1], int(BLOCKS)), short(), long([1, 0], ONE), long([0, 1], int(BLOCKS)), short()];
+    let mut program = tasks(entry.concat(), block_of_rows(store_rows()));
+    let (at, cols) = ([ZERO; 2], int(16));
+    let twice = tile(OpCode::Add, Some(0), vec![Arg::Tile(0); 2], ONE, cols);
+    program.kernels.push(kernel(1, &[(1, 16)], vec![load(0, 0, at, ONE, cols), twice, store(0, 0, at, ONE, cols)]));
     let mut executable = ready(2, &program);
     left(&mut executable, &memory(0), false);
     left(&mut executable, &memory(0), true);
@@ -180,8 +189,11 @@ fn each_task_of_a_replay_has_a_span_of_its_own_on_the_core_that_ran_it() {
     let spans: Vec<_> = recording.drain().spans.into_iter().filter(|span| span.invocation == invocation).collect();
     let of = |name| spans.iter().filter(move |span| span.name == name);
     let mut tasks: Vec<_> = of(names::TASK).collect();
-    assert_eq!(tasks.len(), 2 * BLOCKS as usize + 1);
-    assert!(tasks.iter().all(|task| task.timed_with == 1 && task.track.core_index().is_some_and(|core| core < 2)));
+    assert_eq!(tasks.iter().filter(|task| task.arg == 1).count(), 3 * SHORT);
+    let long = || tasks.iter().filter(|task| task.arg == 0);
+    assert_eq!(long().count(), 2 * BLOCKS as usize + 1);
+    assert!(long().all(|task| task.timed_with == 1));
+    assert!(tasks.iter().all(|task| task.track.core_index().is_some_and(|core| core < 2)));
     tasks.sort_by_key(|task| (task.track.core_index(), task.begin_ns));
     for pair in tasks.windows(2).filter(|pair| pair[0].track == pair[1].track) {
         assert!(pair[0].end_ns() <= pair[1].begin_ns, "one core runs one task at a time: {pair:?}");
