@@ -60,7 +60,7 @@ thread() {
     export TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/tools/tsan.supp ${TSAN_OPTIONS:-}"
     # What a panicking test prints is neither captured nor traced: the library does both under locks of its own.
     export RUST_BACKTRACE=0
-    sanitizer thread --lib -- --no-capture trace:: pool tasks worker::line worker::queue worker::tests::lives
+    sanitizer thread --lib -- --no-capture trace:: pool tasks replays worker::line worker::queue worker::tests::lives
     sanitizer thread --test trace -- --no-capture
 }
 

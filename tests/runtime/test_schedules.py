@@ -15,11 +15,16 @@ SEEDS = range(16)
 
 
 def launched(kernel: Any, args: list[torch.Tensor], **config: Any) -> torch.Tensor:
-    """The last argument after a launch on copies."""
-    copies = [arg.clone() for arg in args]
+    """The last argument after a launch on copies. A second one is written down, and a third runs from that."""
+    results = []
     with ChipWorker(config=RunConfig(device_memory=1 << 26, **config)):
-        kernel(*copies)
-    return copies[-1]
+        for _ in range(3):
+            copies = [arg.clone() for arg in args]
+            kernel(*copies)
+            results.append(copies[-1])
+    for result in results[1:]:
+        assert torch.equal(result.view(torch.uint8), results[0].view(torch.uint8))
+    return results[0]
 
 
 def same_everywhere(kernel: Any, *args: torch.Tensor) -> torch.Tensor:

@@ -69,6 +69,30 @@ impl SimDevice {
     pub fn isa(&self) -> Isa {
         self.isa
     }
+
+    fn executable(&self, program: &Program) -> Result<SimExecutable, DeviceError> {
+        verify(program)?;
+        let lowered = lower::lower(program, self.isa, Purpose::Launches)?;
+        let paces: Vec<Pace> =
+            lowered.kernels.iter().map(|code| Pace::between(code_ns(code, 1), code_ns(code, LONG))).collect();
+        let task_cores = if self.seed.is_some() || may_overlap(&lowered.entry) { self.pool.cores() } else { 1 };
+        let plan = ScratchPlan::new(&lowered, self.pool.cores(), task_cores);
+        Ok(SimExecutable {
+            packable: packable::packable(program, &lowered),
+            name: program.name.clone(),
+            files: program.files.clone(),
+            estimate: estimate(&lowered),
+            state: State::new(&lowered, self.pool.cores(), task_cores, paces, self.seed),
+            waits: match (self.seed, task_cores) {
+                (Some(_), _) => Waits::Always,
+                (None, 1) => Waits::Never,
+                _ => Waits::Worth,
+            },
+            lowered,
+            plan,
+            pool: Arc::clone(&self.pool),
+        })
+    }
 }
 
 impl Device for SimDevice {
@@ -84,27 +108,7 @@ impl Device for SimDevice {
     }
 
     fn compile(&self, program: &Program) -> Result<Box<dyn Executable>, DeviceError> {
-        verify(program)?;
-        let lowered = lower::lower(program, self.isa, Purpose::Launches)?;
-        let paces: Vec<Pace> =
-            lowered.kernels.iter().map(|code| Pace::between(code_ns(code, 1), code_ns(code, LONG))).collect();
-        let task_cores = if self.seed.is_some() || may_overlap(&lowered.entry) { self.pool.cores() } else { 1 };
-        let plan = ScratchPlan::new(&lowered, self.pool.cores(), task_cores);
-        Ok(Box::new(SimExecutable {
-            packable: packable::packable(program, &lowered),
-            name: program.name.clone(),
-            files: program.files.clone(),
-            estimate: estimate(&lowered),
-            state: State::new(&lowered, self.pool.cores(), task_cores, paces, self.seed),
-            waits: match (self.seed, task_cores) {
-                (Some(_), _) => Waits::Always,
-                (None, 1) => Waits::Never,
-                _ => Waits::Worth,
-            },
-            lowered,
-            plan,
-            pool: Arc::clone(&self.pool),
-        }))
+        Ok(Box::new(self.executable(program)?))
     }
 
     fn packed_bytes(&self, form: PackedForm, shape: &Shape) -> u64 {

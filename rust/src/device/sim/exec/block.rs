@@ -3,7 +3,7 @@
 
 use super::frame::{Frame, View};
 use super::interpret::{Core, Lane};
-use super::replay::{Place, Replay, StepId, Taken};
+use super::script::{Place, Script, StepId, Taken};
 use super::step::{Crew, Shared, address, finish, region};
 use crate::device::TensorArg;
 use crate::device::sim::code::{BlockMem, BlockStep, Mem};
@@ -64,7 +64,7 @@ impl Operands {
     /// them.
     fn write_down(
         &self,
-        replay: &mut Replay,
+        script: &mut Script,
         id: StepId,
         step: &BlockStep,
         tiles: *mut u8,
@@ -72,7 +72,7 @@ impl Operands {
         tensors: &[TensorArg],
     ) {
         let [rows, cols] = self.region;
-        let Some(mut taken) = replay.take(id, [rows, cols, 0]) else { return };
+        let Some(mut taken) = script.take(id, [rows, cols, 0]) else { return };
         for (at, operand) in step.mems.iter().enumerate() {
             match operand {
                 BlockMem::Mem { mem, .. } => {
@@ -147,8 +147,8 @@ impl Core<'_> {
         let mut operands = Operands::evaluate(step, frame, lane)?;
         let tensors = self.context.tensors;
         match &mut self.recording {
-            Some(replay) if !lane.bounced.is_empty() => replay.give_up(),
-            Some(replay) => operands.write_down(replay, id, step, lane.tiles, frame, tensors),
+            Some(script) if !lane.bounced.is_empty() => script.give_up(),
+            Some(script) => operands.write_down(script, id, step, lane.tiles, frame, tensors),
             None => {}
         }
         self.budget -= crew.block(step, &mut operands);

@@ -4,8 +4,8 @@
 use super::frame::{Frame, View};
 use super::interpret::{Context, Core, Element, Host};
 use super::poll::Poller;
-use super::replay::StepId;
 use super::report::Reporter;
+use super::script::StepId;
 use super::{ENTRY, Prepared, Refusal, State, Stop, entry};
 use crate::device::findings::Action;
 use crate::device::profile::TaskOf;

@@ -1,6 +1,6 @@
 //! Which arguments the steps of a launch write as a whole.
 
-use super::replay::{Place, TILES};
+use super::script::{Place, TILES};
 use crate::device::TensorArg;
 use crate::device::sim::code::MemUse;
 

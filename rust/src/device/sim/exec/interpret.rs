@@ -9,8 +9,9 @@ use super::frame::{Frame, View};
 use super::pace::Pace;
 use super::packed::Packed;
 use super::poll::Poller;
-use super::replay::{Replay, StepId};
+use super::script::{Script, StepId};
 use super::step::Bounced;
+use super::waiting::Written;
 use super::{Refusal, Stop, scalar};
 use crate::device::TensorArg;
 use crate::device::sim::code::{Code, Inst, Source, Step};
@@ -43,6 +44,8 @@ pub(super) struct Lane {
     pub tiles: *mut u8,
     /// Memory for one step.
     pub scratch: *mut u8,
+    /// What this core wrote down of the wave that runs.
+    pub written: Written,
 }
 
 // SAFETY: the addresses in a lane are of the launch that runs, and one launch runs at a time.
@@ -77,7 +80,7 @@ pub(super) struct Core<'a> {
     /// Estimated work until the next look at the clock.
     pub budget: i64,
     /// Where the steps are written down.
-    pub recording: Option<&'a mut Replay>,
+    pub recording: Option<Script>,
 }
 
 /// What becomes of the instructions that do more than arithmetic on scalars.
@@ -167,6 +170,11 @@ impl Host for Kernel {
 impl<'a> Core<'a> {
     pub fn new(context: &'a Context<'a>, number: usize, alone: bool) -> Self {
         Self { context, number, alone, budget: FIRST_BUDGET_PS, recording: None }
+    }
+
+    /// Whether steps are written down, and all were.
+    pub fn is_recording(&self) -> bool {
+        self.recording.as_ref().is_some_and(|script| !script.has_gaps)
     }
 
     /// The lane of this core.

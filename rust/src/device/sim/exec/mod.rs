@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! entry ── tasks ──► wave ── blocks that touch nothing of each other ──► cores ── steps ──► kernels
+//!                                                                          ▲    │
+//!                                           launches that repeat the last one └ script
 //! ```
 #![allow(unsafe_code)] // the device contract passes addresses
 
@@ -23,7 +25,10 @@ mod replay;
 mod report;
 mod scalar;
 mod scratch;
+mod script;
+mod spread;
 mod step;
+mod waiting;
 mod wave;
 
 use super::code::{Code, Param};
@@ -43,6 +48,7 @@ use poll::Poller;
 pub(super) use profiled::{Tally, launch_profiled};
 use replay::Replay;
 pub(super) use scratch::ScratchPlan;
+use waiting::Written;
 use wave::Wave;
 
 /// Stands for the number of a kernel.
@@ -80,6 +86,7 @@ impl State {
             bounced: Vec::new(),
             tiles: std::ptr::null_mut(),
             scratch: std::ptr::null_mut(),
+            written: Written::default(),
         };
         Self {
             entry: Frame::new(&lowered.entry),
@@ -90,6 +97,13 @@ impl State {
             replay: Replay::new(lowered),
             shared_out: 0,
         }
+    }
+
+    /// What runs at once in launches that repeat the last one: how many rows of tasks. `None` where such launches do not
+    /// run from a script.
+    #[cfg(test)]
+    pub fn waves(&self) -> Option<usize> {
+        self.replay.script(true).map(|script| script.waves.len())
     }
 
     /// See [`crate::device::Executable::overwrites`].
@@ -166,8 +180,6 @@ pub(super) unsafe fn launch(prepared: &Prepared<'_>, state: &mut State, launch: 
         plan.lay_out(lanes, launch.scratch);
     }
     wave.reset();
-    let again = launch.repeats && replay.is_complete();
-    let record = !again && replay.begin(launch.repeats);
     let poller = Poller::new(launch.poll);
     let traced = launch.invocation != 0 && trace::is_enabled();
     let begin = if traced { trace::now() } else { 0 };
@@ -184,14 +196,14 @@ pub(super) unsafe fn launch(prepared: &Prepared<'_>, state: &mut State, launch: 
     };
     let core = &mut Core::new(&context, 0, true);
     let host = &mut Entry::new(launch.workspace, wave, waits, invocation);
-    let result = if again {
-        host.again(core, replay)
+    let result = if let Some(script) = replay.script(launch.repeats) {
+        host.again(core, script)
     } else {
         bind(&lowered.entry, frame, launch.tensors, launch.scalars);
-        core.recording = record.then_some(replay);
+        core.recording = replay.begin(launch.repeats);
         let result = core.code(ENTRY, &lowered.entry, frame, host).and_then(|()| host.wave.run(core));
-        if let (Ok(()), Some(replay)) = (&result, core.recording.take()) {
-            replay.complete(lowered, launch.tensors);
+        if let Some(script) = core.recording.take() {
+            replay.end(script, result.is_ok(), lowered, launch.tensors);
         }
         result
     };

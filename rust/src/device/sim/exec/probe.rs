@@ -9,7 +9,7 @@ use super::Stop;
 use super::access::BoxMem;
 use super::frame::{Frame, View};
 use super::interpret::{Core, Element, Host};
-use super::replay::StepId;
+use super::script::StepId;
 use crate::device::sim::code::{BlockMem, Mem, MemUse, Step};
 
 /// More boxes or rounds than this are not looked at: the task then counts as touching all it was given.

@@ -5,7 +5,7 @@ use super::frame::{Frame, View};
 use super::interpret::{Context, Core, Element, Host};
 use super::packed::Packed;
 use super::poll::Poller;
-use super::replay::StepId;
+use super::script::StepId;
 use super::step::{extents, region};
 use super::{ENTRY, Prepared, Refusal, State, Stop, entry};
 use crate::device::sim::account::Account;

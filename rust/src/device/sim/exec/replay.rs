@@ -6,30 +6,25 @@
 //! evaluated, no loop counted. A launch of one addition of 16x16 tensors takes 65 ns where the interpreter takes 155, and each
 //! of a thousand dependent ones 41 where it takes 173. Addresses may change from launch to launch, as when one program
 //! serves the layers of a model.
+//!
+//! On several cores each core writes down what it does of a [wave](super::wave), and the script remembers which tasks ran
+//! at once: later launches look for nothing. Softmax of 4096x1024 in 256 tasks takes 0.71 ms on two cores where the look
+//! ahead and the ends of its waves made it 0.84; a thousand tasks of 0.6 us, too short to look ahead each time, 0.35 where
+//! they took 0.65 on one core.
 
 use super::coverage::Coverage;
-use super::frame::View;
+use super::script::Script;
 use crate::device::TensorArg;
-use crate::device::sim::code::{Code, Inst, MatMulStep, Mem, MemUse, Step};
+use crate::device::sim::code::{Code, Inst, Step};
 use crate::device::sim::lower::Lowered;
-use crate::kernels::chain::MemArg;
-use crate::trace::MOST_TOGETHER;
-
-/// Steps that are kept: their list takes 130 bytes for each, so at most a quarter of a usual second-level cache.
-const MAX_STEPS: usize = 2048;
-
-/// The base of operands in scratch memory.
-pub(super) const TILES: u32 = View::CREATED - 1;
+use std::mem;
 
 /// The steps of the last launch, in order.
 pub(super) struct Replay {
     /// Whether extents and scalars decide what the program does.
     is_possible: bool,
     progress: Progress,
-    pub tasks: Vec<Task>,
-    pub steps: Vec<Taken>,
-    pub operands: Vec<Place>,
-    pub scalars: Vec<u32>,
+    script: Script,
     coverage: Coverage,
 }
 
@@ -37,116 +32,9 @@ pub(super) struct Replay {
 enum Progress {
     /// Nothing was written down for the present extents and scalars.
     Nothing,
-    Recording,
     Complete,
     /// They lead to something that cannot be kept.
     Unfit,
-}
-
-/// A kernel that the entry launched.
-#[derive(Clone, Copy)]
-pub(super) struct Task {
-    pub kernel: u32,
-    /// The end of its steps.
-    pub steps: usize,
-    /// It takes long enough to be timed alone.
-    pub alone: bool,
-    /// How many tasks from this one on can be timed together, and how many of them are of one kernel: 1 to
-    /// [`MOST_TOGETHER`].
-    pub short: u8,
-    pub alike: u8,
-}
-
-/// How far a launch has come in the lists.
-#[derive(Default)]
-pub(super) struct Cursor {
-    pub step: usize,
-    pub operand: usize,
-    pub scalar: usize,
-}
-
-/// One step as it was taken.
-#[derive(Clone, Copy)]
-pub(super) struct Taken {
-    pub id: StepId,
-    /// Rows and columns, and the inner extent of a matrix product.
-    pub extents: [u64; 3],
-    /// Which operands of a matrix product lie transposed.
-    pub trans: [bool; 2],
-    /// The ends of its operands and scalars.
-    pub operands: usize,
-    pub scalars: usize,
-}
-
-/// The operands of a step about to be taken.
-pub(super) struct Evaluated<'a> {
-    /// As in [`Taken`].
-    pub extents: [u64; 3],
-    pub trans: [bool; 2],
-    pub args: &'a [MemArg],
-    pub scalars: &'a [u32],
-    /// Where the tiles lie.
-    pub tiles: *mut u8,
-    /// Whether one of them is a dense copy of what is meant.
-    pub is_copied: bool,
-}
-
-/// A step of a kernel. The entry has none.
-#[derive(Clone, Copy)]
-pub(super) struct StepId {
-    pub kernel: u32,
-    pub step: u32,
-}
-
-impl StepId {
-    pub fn of(self, lowered: &Lowered) -> &Step {
-        &lowered.kernels[self.kernel as usize].steps[self.step as usize]
-    }
-}
-
-/// Where an operand lies.
-#[derive(Clone, Copy)]
-pub(super) struct Place {
-    /// A tensor parameter, or [`TILES`].
-    pub base: u32,
-    pub offset: isize,
-    pub row_stride: isize,
-    /// Whether results go past the caches.
-    pub stream: bool,
-}
-
-impl Place {
-    /// Of an operand of a step, from its address and row stride.
-    pub fn of(
-        operand: &MemUse,
-        (data, row_stride): (*mut u8, isize),
-        tiles: *mut u8,
-        views: &[View],
-        tensors: &[TensorArg],
-    ) -> Self {
-        let (base, begin) = match &operand.mem {
-            Mem::Tile(_) | Mem::Window(_) => (TILES, tiles),
-            Mem::Box(spec) => {
-                let base = views[spec.tensor as usize].base;
-                (base, tensors[base as usize].data)
-            }
-        };
-        Self { base, offset: (data as isize).wrapping_sub(begin as isize), row_stride, stream: false }
-    }
-
-    /// Of an address in the tensor parameter `base`.
-    pub fn in_tensor(base: u32, data: *mut u8, tensors: &[TensorArg]) -> Self {
-        let offset = (data as isize).wrapping_sub(tensors[base as usize].data as isize);
-        Self { base, offset, row_stride: 0, stream: false }
-    }
-
-    /// In line, because a result with a `bool` in it that is returned is stored by its fields and loaded by words: 13 cycles
-    /// for each operand.
-    #[inline(always)]
-    pub fn address(&self, tensors: &[TensorArg], tiles: *mut u8) -> MemArg {
-        let base = if self.base == TILES { tiles } else { tensors[self.base as usize].data };
-        MemArg { data: base.wrapping_offset(self.offset), row_stride: self.row_stride, stream: self.stream }
-    }
 }
 
 impl Replay {
@@ -157,97 +45,51 @@ impl Replay {
         Self {
             is_possible: decided(&lowered.entry) && lowered.kernels.iter().all(decided),
             progress: Progress::Nothing,
-            tasks: Vec::new(),
-            steps: Vec::new(),
-            operands: Vec::new(),
-            scalars: Vec::new(),
+            script: Script::default(),
             coverage: Coverage::default(),
         }
     }
 
-    /// Whether a launch that repeats the last one can run from here.
-    pub fn is_complete(&self) -> bool {
-        self.progress == Progress::Complete
+    /// What a launch that `repeats` the last one can run from.
+    pub fn script(&self, repeats: bool) -> Option<&Script> {
+        (repeats && self.progress == Progress::Complete).then_some(&self.script)
     }
 
     /// See [`crate::device::Executable::overwrites`].
     pub fn overwrites(&self, tensor: usize) -> bool {
-        self.is_complete() && self.coverage.is_whole(tensor)
+        self.progress == Progress::Complete && self.coverage.is_whole(tensor)
     }
 
-    /// Prepares for a launch that does not run from here; says whether to write it down. `repeats`: as for the launch.
-    pub fn begin(&mut self, repeats: bool) -> bool {
-        if !self.is_possible {
-            return false;
+    /// Prepares for a launch that does not run from here; gives what to write it down in. `repeats`: as for the launch.
+    pub fn begin(&mut self, repeats: bool) -> Option<Script> {
+        if !repeats {
+            self.progress = Progress::Nothing;
         }
-        match (repeats, self.progress) {
-            (false, _) => self.progress = Progress::Nothing,
-            (true, Progress::Unfit) => {}
-            (true, _) => {
-                self.progress = Progress::Recording;
-                self.tasks.clear();
-                self.steps.clear();
-                self.operands.clear();
-                self.scalars.clear();
-            }
-        }
-        self.progress == Progress::Recording
-    }
-
-    /// What is being written down cannot be kept.
-    pub fn give_up(&mut self) {
-        self.progress = Progress::Unfit;
-    }
-
-    /// The steps since the end of the last task were those of `kernel`. `alone`: as in [`Task`].
-    pub fn task_ends(&mut self, kernel: u32, alone: bool) {
-        if self.tasks.len() == MAX_STEPS {
-            return self.give_up();
-        }
-        self.tasks.push(Task { kernel, steps: self.steps.len(), alone, short: 1, alike: 1 });
-    }
-
-    /// Adds a step, whose operands and numbers then follow; `None` where nothing is written down.
-    pub fn take(&mut self, id: StepId, extents: [u64; 3]) -> Option<Writing<'_>> {
-        if self.progress != Progress::Recording || self.steps.len() == MAX_STEPS {
-            self.give_up();
+        if !repeats || !self.is_possible || self.progress == Progress::Unfit {
             return None;
         }
-        let (operands, scalars) = (self.operands.len(), self.scalars.len());
-        self.steps.push(Taken { id, extents, trans: [false; 2], operands, scalars });
-        Some(Writing(self))
+        self.script.clear();
+        Some(mem::take(&mut self.script))
     }
 
-    /// Adds a step with its operands. `views` are those of the function that takes it.
-    pub fn step<'u>(
-        &mut self,
-        id: StepId,
-        uses: impl Iterator<Item = &'u MemUse>,
-        evaluated: Evaluated<'_>,
-        views: &[View],
-        tensors: &[TensorArg],
-    ) {
-        let Evaluated { extents, trans, args, scalars, tiles, .. } = evaluated;
-        let Some(mut writing) = self.take(id, extents) else { return };
-        for (operand, arg) in uses.zip(args) {
-            let place = Place::of(operand, (arg.data, arg.row_stride), tiles, views, tensors);
-            writing.operand(Place { stream: arg.stream, ..place });
+    /// Takes back what [`Replay::begin`] gave. `is_whole`: the launch has ended well.
+    pub fn end(&mut self, script: Script, is_whole: bool, lowered: &Lowered, tensors: &[TensorArg]) {
+        self.script = script;
+        if self.script.has_gaps {
+            self.progress = Progress::Unfit;
+        } else if is_whole {
+            self.progress = Progress::Complete;
+            self.script.find_rows();
+            self.find_coverage(lowered, tensors);
         }
-        scalars.iter().for_each(|&bits| writing.word(bits));
-        writing.last().trans = trans;
     }
 
-    /// The launch has ended well.
-    pub fn complete(&mut self, lowered: &Lowered, tensors: &[TensorArg]) {
-        if self.progress != Progress::Recording {
-            return;
-        }
-        self.progress = Progress::Complete;
-        self.find_rows();
+    /// Finds which arguments the steps write as a whole.
+    fn find_coverage(&mut self, lowered: &Lowered, tensors: &[TensorArg]) {
         self.coverage.begin(tensors);
         let mut first = 0;
-        for taken in &self.steps {
-            let places = &self.operands[first..taken.operands];
+        for taken in &self.script.steps {
+            let places = &self.script.operands[first..taken.operands];
             let step = taken.id.of(lowered);
             for (operand, place) in step.mems().zip(places) {
                 match step {
@@ -263,51 +105,4 @@ impl Replay {
             first = taken.operands;
         }
     }
-}
-
-/// The step that was added last, to which operands and numbers are added.
-pub(super) struct Writing<'a>(&'a mut Replay);
-
-impl Writing<'_> {
-    /// Adds an operand.
-    pub fn operand(&mut self, place: Place) {
-        self.0.operands.push(place);
-        self.last().operands += 1;
-    }
-
-    /// Adds a word of 32 bits.
-    pub fn word(&mut self, word: u32) {
-        self.0.scalars.push(word);
-        self.last().scalars += 1;
-    }
-
-    /// Adds a number as two words, the low one first.
-    pub fn number(&mut self, number: u64) {
-        self.word(number as u32);
-        self.word((number >> 32) as u32);
-    }
-
-    fn last(&mut self) -> &mut Taken {
-        self.0.steps.last_mut().expect("it was just added")
-    }
-}
-
-impl Replay {
-    /// Finds which tasks can be timed together.
-    fn find_rows(&mut self) {
-        let mut next: Option<Task> = None;
-        for task in self.tasks.iter_mut().rev() {
-            let more = |count: u8| (count + 1).min(MOST_TOGETHER as u8);
-            if let Some(next) = next.filter(|next| !next.alone && !task.alone) {
-                task.short = more(next.short);
-                task.alike = if next.kernel == task.kernel { more(next.alike) } else { 1 };
-            }
-            next = Some(*task);
-        }
-    }
-}
-
-/// The operands of a matrix product: left, right, result, accumulator.
-pub(super) fn product_operands(step: &MatMulStep) -> impl Iterator<Item = &MemUse> {
-    [&step.a, &step.b, &step.c].into_iter().chain(&step.acc)
 }

@@ -7,7 +7,7 @@ use super::frame::Frame;
 use super::grid::Grid;
 use super::interpret::{Context, Core, Lane};
 use super::packed::Packed;
-use super::replay::{Cursor, Evaluated, Place, Replay, StepId, Taken, Task, product_operands};
+use super::script::{Cursor, Evaluated, Place, Script, StepId, Taken, Task, product_operands};
 use crate::device::TensorArg;
 use crate::device::sim::code::{ChainStep, MatMulStep, Mem, MemUse, Step};
 use crate::device::sim::lower::lane_bits;
@@ -63,13 +63,6 @@ impl<'a> Core<'a> {
             Step::Chain(chain) => self.chain(id, chain, frame),
             Step::MatMul(product) => self.matmul(id, product, frame),
             Step::Block(block) => self.block(id, block, frame),
-        }
-    }
-
-    /// What is written down of this launch cannot be taken again.
-    pub fn stop_recording(&mut self) {
-        if let Some(replay) = &mut self.recording {
-            replay.give_up();
         }
     }
 
@@ -144,8 +137,8 @@ impl<'a> Core<'a> {
     ) {
         let tensors = self.context.tensors;
         match &mut self.recording {
-            Some(replay) if evaluated.is_copied => replay.give_up(),
-            Some(replay) => replay.step(id, uses, evaluated, &frame.tensors, tensors),
+            Some(script) if evaluated.is_copied => script.give_up(),
+            Some(script) => script.step(id, uses, evaluated, &frame.tensors, tensors),
             None => {}
         }
     }
@@ -153,11 +146,11 @@ impl<'a> Core<'a> {
     /// Runs tasks that an earlier launch ran, from `at` on; `at.step` says where the last one ended that was not
     /// interrupted.
     #[inline]
-    pub(super) fn tasks_again(&mut self, replay: &Replay, tasks: &[Task], at: &mut Cursor) -> Result<(), Stop> {
+    pub(super) fn tasks_again(&mut self, script: &Script, tasks: &[Task], at: &mut Cursor) -> Result<(), Stop> {
         let Cursor { mut operand, mut scalar, .. } = *at;
         for task in tasks {
-            for taken in &replay.steps[at.step..task.steps] {
-                self.step_again(replay, taken, operand, scalar);
+            for taken in &script.steps[at.step..task.steps] {
+                self.step_again(script, taken, operand, scalar);
                 (operand, scalar) = (taken.operands, taken.scalars);
                 self.look_around()?;
             }
@@ -168,12 +161,12 @@ impl<'a> Core<'a> {
     }
 
     /// Takes a step that an earlier launch took, whose operands and scalars begin there in the lists of
-    /// `replay`.
+    /// `script`.
     #[inline]
-    fn step_again(&mut self, replay: &Replay, taken: &Taken, operands: usize, scalars: usize) {
+    fn step_again(&mut self, script: &Script, taken: &Taken, operands: usize, scalars: usize) {
         let crew = self.crew();
-        let places = &replay.operands[operands..taken.operands];
-        let words = &replay.scalars[scalars..taken.scalars];
+        let places = &script.operands[operands..taken.operands];
+        let words = &script.scalars[scalars..taken.scalars];
         self.budget -= match taken.id.of(crew.context.lowered) {
             Step::Chain(chain) => crew.chain(chain, taken.extents, crew.addresses(places), words),
             Step::MatMul(product) => crew.matmul(product, taken.extents, taken.trans, crew.addresses(places)),

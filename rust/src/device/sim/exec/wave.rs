@@ -5,50 +5,40 @@
 //! other, whatever the order within a wave. A graph with an edge for each such pair would let a task start as soon as its own
 //! predecessors have ended; it needs a queue between the cores and knows nothing better where, as in model kernels,
 //! tasks come in rows of equals.
-#![allow(unsafe_code)] // gives each core its lane
+//!
+//! A launch that is written down keeps its waves for those that repeat it: they run at once what ran at once, and look for
+//! nothing.
 
-use super::frame::{Frame, View};
-use super::interpret::{Context, Core, Kernel};
+use super::frame::Frame;
+use super::interpret::Core;
 use super::probe::{Probe, Region, Sight};
+use super::script::{Cursor, Script, Task, Together};
+use super::spread::Spread;
+use super::waiting::{Unit, Waiting, Written};
 use super::{Stop, span};
 use crate::device::sim::code::Param;
 use crate::program::LaunchArg;
 use crate::trace::{Track, names, now};
-use fastrand::Rng;
-use std::sync::{Mutex, PoisonError};
+use std::slice;
 
 /// Waiting blocks for each core: enough that uneven ones even out, few enough that looking for conflicts stays cheap.
 const DEPTH: usize = 32;
-
-/// Nanoseconds of what waits together for which it is worth to wake other cores: one that sleeps takes 10-60 us.
-const WORTH_NS: u64 = 30_000;
-
-/// One block of a task.
-#[derive(Clone, Copy)]
-struct Unit {
-    kernel: u32,
-    block: [u64; 2],
-    /// Where its arguments begin.
-    views: usize,
-    scalars: usize,
-}
+/// The same where later launches take over what was found, and a bound for what each block is compared with: the one launch
+/// that is written down then spends 1-2 ms on 2,000 blocks of two boxes.
+const DEPTH_OF_SCRIPTS: usize = 256;
+const REGIONS_OF_SCRIPTS: usize = 2048;
 
 /// The waiting tasks; the lists keep their memory from launch to launch.
 #[derive(Default)]
 pub(super) struct Wave {
-    units: Vec<Unit>,
-    views: Vec<View>,
-    scalars: Vec<u64>,
+    waiting: Waiting,
+    spread: Spread,
     /// Nanoseconds that they take one after the other, as far as is known.
     ns: u64,
     /// What the units touch.
     regions: Vec<Region>,
     /// What the unit that is being looked at touches.
     own: Vec<Region>,
-    /// Shuffles the units.
-    random: Option<Rng>,
-    /// In which order they run, where that is not theirs.
-    order: Vec<usize>,
     /// Begin of the first task and end of the last, in ticks.
     pub tasks: Option<(u64, u64)>,
 }
@@ -56,7 +46,7 @@ pub(super) struct Wave {
 impl Wave {
     /// An empty one. With a `seed`, what waits together runs in a random order.
     pub fn new(seed: Option<u64>) -> Self {
-        Self { random: seed.map(Rng::with_seed), ..Self::default() }
+        Self { spread: Spread::new(seed), ..Self::default() }
     }
 
     /// Forgets what an earlier launch left.
@@ -67,10 +57,8 @@ impl Wave {
 
     fn clear(&mut self) {
         self.ns = 0;
-        self.units.clear();
-        self.views.clear();
-        self.scalars.clear();
         self.regions.clear();
+        self.waiting.clear();
     }
 
     /// Takes up the blocks of a task; runs what has to run before it.
@@ -82,36 +70,31 @@ impl Wave {
         blocks: u64,
         caller: &Frame,
     ) -> Result<(), Stop> {
-        let mut at = self.arguments(args, caller);
+        let mut at = self.waiting.arguments(args, caller);
         for block in 0..blocks {
-            if self.units.len() >= DEPTH * core.context.pool.cores() {
+            if self.is_full(core) {
                 self.run(core)?;
-                at = self.arguments(args, caller);
+                at = self.waiting.arguments(args, caller);
             }
             let mut unit = Unit { kernel, block: [block, blocks], views: at.0, scalars: at.1 };
             self.look(core, unit)?;
             if self.own.iter().any(|own| self.regions.iter().any(|other| own.conflicts(other))) {
                 self.run(core)?;
-                at = self.arguments(args, caller);
+                at = self.waiting.arguments(args, caller);
                 (unit.views, unit.scalars) = at;
             }
             self.ns = self.ns.saturating_add(core.context.paces[kernel as usize].ns());
-            self.units.push(unit);
+            self.waiting.units.push(unit);
             self.regions.extend_from_slice(&self.own);
         }
         Ok(())
     }
 
-    /// Keeps the arguments of a task, and says where.
-    fn arguments(&mut self, args: &[LaunchArg], caller: &Frame) -> (usize, usize) {
-        let at = (self.views.len(), self.scalars.len());
-        for arg in args {
-            match *arg {
-                LaunchArg::Tensor(slot) => self.views.push(caller.tensors[slot as usize]),
-                LaunchArg::Scalar(value) => self.scalars.push(caller.bits(value)),
-            }
-        }
-        at
+    /// Whether what waits should run before more is added.
+    fn is_full(&self, core: &Core<'_>) -> bool {
+        let (units, cores) = (self.waiting.units.len(), core.context.pool.cores());
+        let room = core.is_recording() && self.regions.len() < REGIONS_OF_SCRIPTS;
+        units >= cores * if room { DEPTH_OF_SCRIPTS } else { DEPTH }
     }
 
     /// Finds what `unit` touches.
@@ -119,7 +102,7 @@ impl Wave {
         let code = &core.context.lowered.kernels[unit.kernel as usize];
         loop {
             let mut frame = core.take_frame(unit.kernel);
-            self.bind(unit, &mut frame, core.context);
+            self.waiting.bind(unit, &mut frame, core.context);
             let sight = Probe::look(&mut self.own, &self.regions, core, unit.kernel, &mut frame);
             core.put_frame(unit.kernel, frame);
             match sight {
@@ -130,7 +113,7 @@ impl Wave {
                 }
                 Sight::Blind => {
                     self.own.clear();
-                    let mut views = self.views[unit.views..].iter();
+                    let mut views = self.waiting.views[unit.views..].iter();
                     for param in &code.params {
                         let Param::Tensor(slot) = *param else { continue };
                         let view = views.next().expect("kept with the unit");
@@ -143,24 +126,6 @@ impl Wave {
         }
     }
 
-    /// Gives `frame` the arguments of `unit`.
-    fn bind(&self, unit: Unit, frame: &mut Frame, context: &Context<'_>) {
-        let code = &context.lowered.kernels[unit.kernel as usize];
-        let (mut views, mut scalars) = (self.views[unit.views..].iter(), self.scalars[unit.scalars..].iter());
-        frame.scalars.fill(0);
-        for param in &code.params {
-            match *param {
-                Param::Tensor(slot) => {
-                    frame.tensors[slot as usize].set(views.next().expect("kept with the unit"));
-                }
-                Param::Scalar(slot) => {
-                    frame.scalars[slot as usize] = *scalars.next().expect("kept with the unit");
-                }
-            }
-        }
-        frame.block = unit.block;
-    }
-
     /// Runs what waits and forgets it.
     pub fn run(&mut self, core: &mut Core<'_>) -> Result<(), Stop> {
         let result = self.run_units(core);
@@ -169,64 +134,73 @@ impl Wave {
     }
 
     fn run_units(&mut self, core: &mut Core<'_>) -> Result<(), Stop> {
-        let (count, cores) = (self.units.len(), core.context.pool.cores());
+        let count = self.waiting.units.len();
         if count == 0 {
             return Ok(());
         }
-        let begin = if core.context.invocation == 0 { 0 } else { now() };
-        // The last round of few blocks would leave cores idle: its blocks run one by one, their steps cut into parts.
-        let together = if count < 4 * cores { count - count % cores } else { count };
-        // With a random order every unit is worth it: that is for tests.
-        let together = if self.ns >= WORTH_NS || self.random.is_some() { together } else { 0 };
-        let failed = Mutex::new(None::<(usize, Stop)>);
-        self.order.clear();
-        if let Some(random) = &mut self.random {
-            self.order.extend(0..count);
-            random.shuffle(&mut self.order);
-        }
-        let this = &*self;
-        let turn = |at: usize| this.order.get(at).copied().unwrap_or(at);
-        let context = core.context;
-        let part = |part: usize, number: usize| {
-            let part = turn(part);
-            if let Err(stop) = this.unit(part, &mut Core::new(context, number, false)) {
-                let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
-                if failed.as_ref().is_none_or(|&(first, _)| part < first) {
-                    *failed = Some((part, stop));
-                }
+        let begin = self.begins(core);
+        let is_recording = core.is_recording();
+        // Each core writes down what it does itself.
+        let mut script = core.recording.take();
+        let (waiting, worth) = (&self.waiting, self.spread.is_worth(self.ns));
+        let result = self.spread.run(core, count, worth, &|at, core| waiting.run(at, core, is_recording));
+        if let (true, Some(script)) = (is_recording, &mut script) {
+            let first = script.tasks.len();
+            let ns = Written::take_over(script, core.context);
+            if count > 1 && self.spread.is_worth(ns) {
+                let piece = self.spread.piece(count, ns, core.context.pool.cores());
+                script.tasks[first..].iter_mut().for_each(|task| task.alone = true);
+                script.waves.push(Together { tasks: first..script.tasks.len(), piece });
             }
-        };
-        context.pool.run_watched(together, &part, &mut || {
-            context.poller.poll();
-        });
-        let mut result =
-            failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), |(_, stop)| Err(stop));
-        for left in together..count {
-            result = result.and_then(|()| this.unit(turn(left), core));
         }
-        if core.context.invocation != 0 {
-            self.tasks = Some((self.tasks.map_or(begin, |(first, _)| first), now()));
-        }
-        self.units.clear();
+        core.recording = script;
+        self.ended(core, begin);
+        self.waiting.units.clear();
         self.regions.clear();
         self.ns = 0;
         result
     }
 
-    /// Runs one unit on `core`.
-    fn unit(&self, at: usize, core: &mut Core<'_>) -> Result<(), Stop> {
-        let unit = self.units[at];
-        let code = &core.context.lowered.kernels[unit.kernel as usize];
-        let mut frame = core.take_frame(unit.kernel);
-        self.bind(unit, &mut frame, core.context);
-        let begin = now();
-        let result = core.code(unit.kernel, code, &mut frame, &mut Kernel);
-        let (end, invocation) = (now(), core.context.invocation);
-        core.context.paces[unit.kernel as usize].took(end.saturating_sub(begin), 1);
-        if invocation != 0 {
-            span(names::TASK, Track::core(core.number), invocation, begin, end, unit.kernel.into());
-        }
-        core.put_frame(unit.kernel, frame);
+    /// Runs tasks of a script that touch nothing of each other.
+    pub fn again(&mut self, core: &mut Core<'_>, script: &Script, together: &Together) -> Result<(), Stop> {
+        let begin = self.begins(core);
+        let Together { tasks, piece } = together;
+        let run = |at: usize, core: &mut Core<'_>| {
+            let first = tasks.start + at * piece;
+            let (last, mut at) = ((first + piece).min(tasks.end), script.begin_of(first));
+            let tasks = &script.tasks[first..last];
+            if core.context.invocation == 0 {
+                core.tasks_again(script, tasks, &mut at)
+            } else {
+                timed(core, script, tasks, &mut at)
+            }
+        };
+        let result = self.spread.run(core, tasks.len().div_ceil(*piece), true, &run);
+        self.ended(core, begin);
         result
     }
+
+    /// When tasks begin, where they are recorded.
+    fn begins(&self, core: &Core<'_>) -> u64 {
+        if core.context.invocation == 0 { 0 } else { now() }
+    }
+
+    /// The tasks ended that began at `begin`.
+    fn ended(&mut self, core: &Core<'_>, begin: u64) {
+        if core.context.invocation != 0 {
+            self.tasks = Some((self.tasks.map_or(begin, |(first, _)| first), now()));
+        }
+    }
+}
+
+/// Runs tasks of a script and records the span of each.
+fn timed(core: &mut Core<'_>, script: &Script, tasks: &[Task], at: &mut Cursor) -> Result<(), Stop> {
+    let mut begin = now();
+    for task in tasks {
+        core.tasks_again(script, slice::from_ref(task), at)?;
+        let end = now();
+        span(names::TASK, Track::core(core.number), core.context.invocation, begin, end, task.kernel.into());
+        begin = end;
+    }
+    Ok(())
 }

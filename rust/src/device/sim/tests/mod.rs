@@ -9,6 +9,7 @@ mod products;
 mod profiles;
 mod random;
 mod reference;
+mod replays;
 mod run;
 mod tasks;
 

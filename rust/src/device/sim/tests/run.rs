@@ -45,6 +45,11 @@ impl Guarded {
         buffers.map(|(bytes, &shape)| TensorArg { data: bytes[GUARD..].as_mut_ptr(), shape }).collect()
     }
 
+    /// The bytes of each tensor.
+    pub fn bytes(&self) -> Vec<&[u8]> {
+        self.buffers.iter().map(|bytes| &bytes[GUARD..bytes.len() - GUARD]).collect()
+    }
+
     /// Panics if a guard was written to.
     pub fn check(&self) {
         for (tensor, bytes) in self.buffers.iter().enumerate() {
@@ -62,11 +67,23 @@ pub fn execute(
     repeats: bool,
     poll: &mut dyn FnMut() -> bool,
 ) -> Result<(), DeviceError> {
+    execute_as(1, executable, tensors, scalars, repeats, poll)
+}
+
+/// As [`execute`], with the number of the launch.
+pub fn execute_as(
+    invocation: u32,
+    executable: &mut dyn Executable,
+    tensors: &mut Guarded,
+    scalars: &[u64],
+    repeats: bool,
+    poll: &mut dyn FnMut() -> bool,
+) -> Result<(), DeviceError> {
     let mut heap = Heap::default();
     let scratch = heap.reserve(executable.scratch_bytes())?;
     let args = tensors.args();
     let launch =
-        Launch { tensors: &args, scalars, repeats, packed: &[], scratch, workspace: &mut heap, poll, invocation: 1 };
+        Launch { tensors: &args, scalars, repeats, packed: &[], scratch, workspace: &mut heap, poll, invocation };
     // SAFETY: the arguments match the parameters: the tests pass what the program declares.
     unsafe { executable.launch(launch) }
 }
@@ -90,7 +107,15 @@ pub fn run_with(
     memory: &mut [Matrix],
     scalars: &[u64],
 ) -> Result<(), DeviceError> {
-    let mut executable = device.compile(program)?;
+    run_compiled(device.compile(program)?.as_mut(), memory, scalars)
+}
+
+/// As [`run_on`], with a program that was compiled before.
+pub fn run_compiled(
+    executable: &mut dyn Executable,
+    memory: &mut [Matrix],
+    scalars: &[u64],
+) -> Result<(), DeviceError> {
     let mut results: Vec<Vec<Vec<u8>>> = Vec::new();
     for repeats in [false, false, true, true, true] {
         let mut tensors = Guarded::new(memory);
@@ -100,7 +125,7 @@ pub fn run_with(
                 bytes[GUARD..end].fill(0x5a);
             }
         }
-        execute(executable.as_mut(), &mut tensors, scalars, repeats, &mut || true)?;
+        execute(executable, &mut tensors, scalars, repeats, &mut || true)?;
         tensors.check();
         results.push(tensors.buffers);
     }

@@ -2,7 +2,7 @@
 
 use super::behaviour::{ONE, ZERO, int, kernel, load, matrix, program, stmt, store, tile};
 use super::reference::Matrix;
-use super::run::run_with;
+use super::run::{run_compiled, run_with};
 use crate::device::sim::SimDevice;
 use crate::dtype::DType;
 use crate::kernels::Isa;
@@ -131,6 +131,28 @@ fn picks() -> Function {
     function
 }
 
+/// `y[to] += x[from] / 3`, boxes of 2 x 3: what comes first matters for the last bit.
+fn adds() -> Function {
+    let (rows, cols) = (int(2), int(3));
+    let place = [var(2), var(3), rows, cols].map(Arg::Scalar);
+    with_scalars(
+        &[(2, 3)],
+        vec![
+            load(0, 0, [var(0), var(1)], rows, cols),
+            tile(OpCode::Mul, Some(0), vec![Arg::Tile(0), Arg::Scalar(Operand::Float(1.0 / 3.0))], rows, cols),
+            tile(OpCode::StoreAdd, None, [&[Arg::Tile(0), Arg::Tensor(1)], &place[..]].concat(), rows, cols),
+        ],
+    )
+}
+
+/// The kernels. What those from [`DECIDED`] on do depends on elements, so that no launch can be run from a script.
+const KERNELS: [fn() -> Function; 7] = [moves, rows, turns, adds, picks, points, follows];
+const MOVES: usize = 0;
+const BLOCKS: usize = 1;
+const TURNS: usize = 2;
+const ADDS: usize = 3;
+const DECIDED: usize = 5;
+
 #[derive(Clone, Debug)]
 struct Task {
     kernel: usize,
@@ -142,17 +164,26 @@ struct Task {
     blocks: u32,
 }
 
+/// Up to 12 tasks. In half of the cases extents and scalars decide what they do.
 fn tasks() -> impl Strategy<Value = Vec<Task>> {
-    let task = (0..6usize, [0..TENSORS, 0..TENSORS], 0..3u32, [0..9u32, 0..8u32, 0..9u32, 0..8u32], 0..3u32, 0..5u32);
-    let task = task.prop_map(|(kernel, tensors, slice, at, distance, blocks)| Task {
+    prop_oneof![Just(DECIDED), Just(KERNELS.len())].prop_flat_map(|kernels| prop::collection::vec(task(kernels), 0..12))
+}
+
+fn task(kernels: usize) -> impl Strategy<Value = Task> {
+    let at = [0..9u32, 0..8u32, 0..9u32, 0..8u32];
+    let task = (0..kernels, [0..TENSORS, 0..TENSORS], 0..3u32, at, 0..3u32, 0..5u32);
+    task.prop_map(|(kernel, tensors, slice, at, distance, blocks)| Task {
         kernel,
         tensors,
-        slice: if kernel == 0 || kernel == 4 { slice } else { 0 },
+        slice: if [MOVES, TURNS, ADDS].contains(&kernel) { slice } else { 0 },
         at,
         distance,
-        blocks: if kernel == 1 { blocks * 2 } else { blocks.min(1) },
-    });
-    prop::collection::vec(task, 0..12)
+        blocks: if kernel == BLOCKS { blocks * 2 } else { blocks.min(1) },
+    })
+}
+
+fn is_decided(tasks: &[Task]) -> bool {
+    tasks.iter().all(|task| task.kernel < DECIDED)
 }
 
 fn build(tasks: &[Task]) -> Program {
@@ -170,7 +201,7 @@ fn build(tasks: &[Task]) -> Program {
                 keep: vec![0, 1],
             },
         }));
-        let high = if task.kernel == 4 { 3 } else { 2 };
+        let high = if task.kernel == TURNS { 3 } else { 2 };
         let at = [task.at[0], task.at[1], task.at[2].min(extents[0] - high), task.at[3].min(COLS - 3)];
         let scalars = at.into_iter().chain([task.distance]).map(|value| LaunchArg::Scalar(int(value)));
         let args = [LaunchArg::Tensor(task.tensors[0]), LaunchArg::Tensor(view)].into_iter().chain(scalars).collect();
@@ -178,7 +209,8 @@ fn build(tasks: &[Task]) -> Program {
     }
     let shapes = vec![(u64::from(ROWS), u64::from(COLS)); TENSORS as usize];
     let mut program = program(&shapes, tasks.len(), entry, moves());
-    program.kernels = vec![moves(), rows(), points(), follows(), turns(), picks()];
+    let kernels = if is_decided(tasks) { DECIDED } else { KERNELS.len() };
+    program.kernels = KERNELS[..kernels].iter().map(|kernel| kernel()).collect();
     program
 }
 
@@ -198,8 +230,10 @@ proptest! {
         for cores in [1, 2, 4] {
             let mut got = memory();
             let device = SimDevice::new(cores, Isa::detect()).with_schedule_seed(seed);
-            run_with(&device, &program, &mut got, &[]).unwrap();
+            let mut executable = device.executable(&program).unwrap();
+            run_compiled(&mut executable, &mut got, &[]).unwrap();
             prop_assert!(got == expected, "{cores} cores");
+            prop_assert_eq!(executable.state.waves().is_some(), is_decided(&tasks), "run from a script");
         }
     }
 }
