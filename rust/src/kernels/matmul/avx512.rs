@@ -52,13 +52,49 @@ pub(super) unsafe fn load<const B: u8>(b: *const u8, mask: __mmask16) -> __m512 
 /// Safety: as [`TileFn`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn tile<const B: u8, const PACKED: bool, const ROWS: usize, const NV: usize>(t: &Tile) {
-    let size = if B == F32 { 4 } else { 2 };
-    let (a_row, a_step) = if PACKED { (4, ROWS as isize * 4) } else { (t.a_row, t.a_step) };
     let masks = masks::<NV>(t.cols);
-    // SAFETY: the addresses of the tile are valid for its extents; prefetches and `wrapping` arithmetic touch nothing.
+    // SAFETY: the caller's promise.
     unsafe {
         touch::<ROWS>(&t.end);
-        let mut acc = start::<ROWS, NV>(t.start);
+        let zero = start::<ROWS, NV>(t.start);
+        // A masked load keeps a multiplier from working: with masks whole tiles reach 96 % of the peak, without 99.
+        let acc = if t.cols == NV * 16 {
+            sums::<B, PACKED, ROWS, NV>(t, zero, [!0; NV])
+        } else {
+            sums::<B, PACKED, ROWS, NV>(t, zero, masks)
+        };
+        end(&t.end, acc, masks);
+    }
+}
+
+/// Asks for the rows of the result, which are written at the end.
+#[inline]
+pub(super) fn touch<const ROWS: usize>(end: &End) {
+    if let End::Finish(finish) = end {
+        for i in 0..ROWS {
+            let row = finish.c.wrapping_offset(i as isize * finish.c_row);
+            // SAFETY: a prefetch touches nothing.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(row.cast()) };
+        }
+    }
+}
+
+// The next four are always inlined, since accumulators that cross a call go through memory: 180 cycles per tile. Such a
+// function cannot name its features, so its intrinsics are unsafe calls.
+
+/// Adds the products of all steps to the accumulators of a tile, with the lanes of B that the masks have.
+///
+/// Safety: as [`tile`], and the caller has AVX-512.
+#[inline(always)]
+unsafe fn sums<const B: u8, const PACKED: bool, const ROWS: usize, const NV: usize>(
+    t: &Tile,
+    mut acc: [[__m512; NV]; ROWS],
+    masks: [__mmask16; NV],
+) -> [[__m512; NV]; ROWS] {
+    let size = if B == F32 { 4 } else { 2 };
+    let (a_row, a_step) = if PACKED { (4, ROWS as isize * 4) } else { (t.a_row, t.a_step) };
+    // SAFETY: the addresses of the tile are valid for its extents; prefetches and `wrapping` arithmetic touch nothing.
+    unsafe {
         let (mut a, mut b, mut next) = (t.a, t.b, t.next);
         for _ in 0..t.steps {
             _mm_prefetch::<_MM_HINT_T1>(next.cast());
@@ -80,24 +116,9 @@ unsafe fn tile<const B: u8, const PACKED: bool, const ROWS: usize, const NV: usi
             a = a.wrapping_offset(a_step);
             b = b.wrapping_offset(t.b_step);
         }
-        end(&t.end, acc, masks);
     }
+    acc
 }
-
-/// Asks for the rows of the result, which are written at the end.
-#[inline]
-pub(super) fn touch<const ROWS: usize>(end: &End) {
-    if let End::Finish(finish) = end {
-        for i in 0..ROWS {
-            let row = finish.c.wrapping_offset(i as isize * finish.c_row);
-            // SAFETY: a prefetch touches nothing.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(row.cast()) };
-        }
-    }
-}
-
-// The next three are always inlined, since accumulators that cross a call go through memory: 180 cycles per tile. Such a
-// function cannot name its features, so its intrinsics are unsafe calls.
 
 /// The accumulators of a tile.
 ///
