@@ -5,7 +5,7 @@
 #![allow(unsafe_code)] // works on matrices by address
 
 use super::MatMul;
-use super::panels::{Unpacked, pack_panels, panel};
+use super::panels::{STEPS_AT_ONCE, Unpacked, pack_panels, panel};
 use super::spec::{MatMulArgs, MatRef};
 use super::tile::{End, Family, Finish, Pack, Smallest, Start, Stream, StreamFn, Tile, TileFn};
 use super::way::{Plan, Source, Way};
@@ -91,19 +91,24 @@ unsafe fn left(mm: &MatMul, args: &MatMulArgs, way: &Way, first: usize, rows: us
         return Left { data, strides: Some((row, next)), smallest: Smallest::NONE };
     };
     let mut smallest = Smallest::NONE;
-    for p in 0..parts {
-        let (start, count) = part(rows, parts, p);
-        let pack = Pack {
-            src: MatRef { data: data.wrapping_offset(start as isize * row), row_stride: args.a.row_stride },
-            k_adjacent: !mm.spec.a_trans,
-            k: args.k,
-            valid: count,
-            width: count,
-            dst: args.scratch.wrapping_add(start * way.family.steps(args.k) * 4),
-            header: null_mut(),
-        };
-        // SAFETY: the rows exist and the panel has room for them.
-        smallest = smallest.min(unsafe { pack_a(&pack) });
+    let at_once = if mm.spec.a_trans && parts > 1 { STEPS_AT_ONCE * way.family.k_group } else { args.k.max(1) };
+    for from in (0..args.k).step_by(at_once) {
+        for p in 0..parts {
+            let (start, count) = part(rows, parts, p);
+            let offset = start as isize * row + from as isize * next;
+            let lanes = start * way.family.steps(args.k) + from / way.family.k_group * count;
+            let pack = Pack {
+                src: MatRef { data: data.wrapping_offset(offset), row_stride: args.a.row_stride },
+                k_adjacent: !mm.spec.a_trans,
+                k: at_once.min(args.k - from),
+                valid: count,
+                width: count,
+                dst: args.scratch.wrapping_add(lanes * 4),
+                header: null_mut(),
+            };
+            // SAFETY: the rows exist and the panel has room for them.
+            smallest = smallest.min(unsafe { pack_a(&pack) });
+        }
     }
     Left { data: args.scratch, strides: None, smallest }
 }
