@@ -29,10 +29,11 @@ pub(super) unsafe fn run(mm: &MatMul, args: &MatMulArgs) {
     let way = Way::new(mm, args);
     let plan = Plan::new(way.family, m, k);
     let steps = way.family.steps(k);
+    let block = way.rows(&plan, m, steps);
     let mut first = 0;
     while first < m {
-        let rows = way.rows(&plan, steps).min(m - first);
-        let parts = rows.div_ceil(way.tiles.len());
+        let rows = block.min(m - first);
+        let parts = way.parts(rows);
         // SAFETY: rows `first..first + rows` exist and scratch holds a block of them.
         let left = unsafe { left(mm, args, &way, first, rows, parts) };
         if let Some(stream) = way.stream {
@@ -42,11 +43,11 @@ pub(super) unsafe fn run(mm: &MatMul, args: &MatMulArgs) {
         for column in (0..n).step_by(way.width) {
             // SAFETY: the columns exist and scratch holds `plan.panels` panels.
             let right = unsafe { right(mm, args, &way, &plan, column) };
+            let cols = way.width.min(n - column);
             let tiles = match way.family.exact {
                 Some(exact) if !left.smallest.products_stay_normal(right.smallest) => exact,
-                _ => way.tiles,
+                _ => way.tiles_of(cols),
             };
-            let cols = way.width.min(n - column);
             let block = Block { first, rows, parts, column, cols, steps };
             // SAFETY: operands are ready for these rows and columns.
             unsafe { all_tiles(mm, args, &plan, tiles, &block, &left, &right) };
