@@ -59,12 +59,12 @@ unsafe fn tile<const B: u8, const PACKED: bool, const ROWS: usize, const NV: usi
     // SAFETY: the caller's promise.
     unsafe {
         touch::<ROWS>(&t.end);
-        let zero = start::<ROWS, NV>(t.start);
-        // A masked load keeps a multiplier from working: with masks whole tiles reach 96 % of the peak, without 99.
+        let acc = start::<ROWS, NV>(t.start);
+        // With masked loads whole tiles reach 96 % of the peak, without 99.
         let acc = if t.cols == NV * 16 {
-            sums::<B, PACKED, ROWS, NV>(t, zero, [!0; NV])
+            sums::<B, PACKED, ROWS, NV>(t, acc, [!0; NV])
         } else {
-            sums::<B, PACKED, ROWS, NV>(t, zero, masks)
+            sums::<B, PACKED, ROWS, NV>(t, acc, masks)
         };
         end(&t.end, acc, masks);
     }

@@ -224,7 +224,8 @@ unsafe fn all_tiles(
     left: &Left,
     right: &Right,
 ) {
-    let steps = if right.cut { plan.steps } else { block.steps };
+    // A panel that one tile reads is read once.
+    let steps = if right.cut && block.parts > 1 { plan.steps } else { block.steps };
     let carry = |start: usize| args.scratch.wrapping_add(plan.carry + start * mm.kernels.packed.nr * 4);
     let mut step = 0;
     loop {
