@@ -172,6 +172,7 @@ const fn float(b_lane: usize, pack_a: PackFn, pack_b: PackFn, tiles: &'static [T
         header: 0,
         pack_a,
         pack_b,
+        rows: MR,
         tiles,
         tall: &[],
         tall_up_to: 0,

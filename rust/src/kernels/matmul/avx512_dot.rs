@@ -2,7 +2,7 @@
 #![allow(unsafe_code)] // intrinsics on addresses
 #![allow(clippy::needless_range_loop)] // the loops are about row and vector numbers
 
-use super::avx512::{BF16_IN_PLACE, MR, NR, end, masks, rows, start, touch};
+use super::avx512::{BF16_IN_PLACE, FEW, MR, NR, end, masks, rows, start, touch};
 use super::pack_avx512::{form, pack};
 use super::tile::{End, Family, Finish, Kernels, Start, Tile, TileFn};
 use std::arch::x86_64::*;
@@ -175,9 +175,9 @@ unsafe fn finish<const ROWS: usize, const NV: usize>(f: &Finish, acc: [[__m512i;
     }
 }
 
-static DOT: [TileFn; MR] = rows!(dot () 2: 1 2 3 4 5 6 7 8);
-static EXACT: [TileFn; MR] = rows!(exact () 2: 1 2 3 4 5 6 7 8);
-static QUADS: [TileFn; MR] = rows!(quads () 2: 1 2 3 4 5 6 7 8);
+static DOT: [TileFn; FEW] = rows!(dot () 2: 1 2 3 4 5 6 7 8 9 10 11 12);
+static EXACT: [TileFn; FEW] = rows!(exact () 2: 1 2 3 4 5 6 7 8 9 10 11 12);
+static QUADS: [TileFn; FEW] = rows!(quads () 2: 1 2 3 4 5 6 7 8 9 10 11 12);
 
 /// One form of pairs for both kinds of tiles, so that a panel is packed before it is known which ones it needs. A panel
 /// begins with its smallest exponent.
@@ -188,6 +188,7 @@ const PAIRS: Family = Family {
     header: 64,
     pack_a: pack::<{ form::PAIRS_A }>,
     pack_b: pack::<{ form::PAIRS_B }>,
+    rows: MR,
     tiles: &DOT,
     tall: &[],
     tall_up_to: 0,

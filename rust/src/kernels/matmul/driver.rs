@@ -5,7 +5,7 @@
 #![allow(unsafe_code)] // works on matrices by address
 
 use super::MatMul;
-use super::panels::{Unpacked, pack_panels, panel};
+use super::panels::{STEPS_AT_ONCE, Unpacked, pack_panels, panel};
 use super::spec::{MatMulArgs, MatRef};
 use super::tile::{End, Family, Finish, Pack, Smallest, Start, Stream, StreamFn, Tile, TileFn};
 use super::way::{Plan, Source, Way};
@@ -29,10 +29,11 @@ pub(super) unsafe fn run(mm: &MatMul, args: &MatMulArgs) {
     let way = Way::new(mm, args);
     let plan = Plan::new(way.family, m, k);
     let steps = way.family.steps(k);
+    let block = way.rows(&plan, m, steps);
     let mut first = 0;
     while first < m {
-        let rows = way.rows(&plan, steps).min(m - first);
-        let parts = rows.div_ceil(way.tiles.len());
+        let rows = block.min(m - first);
+        let parts = way.parts(rows);
         // SAFETY: rows `first..first + rows` exist and scratch holds a block of them.
         let left = unsafe { left(mm, args, &way, first, rows, parts) };
         if let Some(stream) = way.stream {
@@ -42,11 +43,11 @@ pub(super) unsafe fn run(mm: &MatMul, args: &MatMulArgs) {
         for column in (0..n).step_by(way.width) {
             // SAFETY: the columns exist and scratch holds `plan.panels` panels.
             let right = unsafe { right(mm, args, &way, &plan, column) };
+            let cols = way.width.min(n - column);
             let tiles = match way.family.exact {
                 Some(exact) if !left.smallest.products_stay_normal(right.smallest) => exact,
-                _ => way.tiles,
+                _ => way.tiles_of(cols),
             };
-            let cols = way.width.min(n - column);
             let block = Block { first, rows, parts, column, cols, steps };
             // SAFETY: operands are ready for these rows and columns.
             unsafe { all_tiles(mm, args, &plan, tiles, &block, &left, &right) };
@@ -91,19 +92,24 @@ unsafe fn left(mm: &MatMul, args: &MatMulArgs, way: &Way, first: usize, rows: us
         return Left { data, strides: Some((row, next)), smallest: Smallest::NONE };
     };
     let mut smallest = Smallest::NONE;
-    for p in 0..parts {
-        let (start, count) = part(rows, parts, p);
-        let pack = Pack {
-            src: MatRef { data: data.wrapping_offset(start as isize * row), row_stride: args.a.row_stride },
-            k_adjacent: !mm.spec.a_trans,
-            k: args.k,
-            valid: count,
-            width: count,
-            dst: args.scratch.wrapping_add(start * way.family.steps(args.k) * 4),
-            header: null_mut(),
-        };
-        // SAFETY: the rows exist and the panel has room for them.
-        smallest = smallest.min(unsafe { pack_a(&pack) });
+    let at_once = if mm.spec.a_trans && parts > 1 { STEPS_AT_ONCE * way.family.k_group } else { args.k.max(1) };
+    for from in (0..args.k).step_by(at_once) {
+        for p in 0..parts {
+            let (start, count) = part(rows, parts, p);
+            let offset = start as isize * row + from as isize * next;
+            let lanes = start * way.family.steps(args.k) + from / way.family.k_group * count;
+            let pack = Pack {
+                src: MatRef { data: data.wrapping_offset(offset), row_stride: args.a.row_stride },
+                k_adjacent: !mm.spec.a_trans,
+                k: at_once.min(args.k - from),
+                valid: count,
+                width: count,
+                dst: args.scratch.wrapping_add(lanes * 4),
+                header: null_mut(),
+            };
+            // SAFETY: the rows exist and the panel has room for them.
+            smallest = smallest.min(unsafe { pack_a(&pack) });
+        }
     }
     Left { data: args.scratch, strides: None, smallest }
 }
@@ -218,7 +224,8 @@ unsafe fn all_tiles(
     left: &Left,
     right: &Right,
 ) {
-    let steps = if right.cut { plan.steps } else { block.steps };
+    // A panel that one tile reads is read once.
+    let steps = if right.cut && block.parts > 1 { plan.steps } else { block.steps };
     let carry = |start: usize| args.scratch.wrapping_add(plan.carry + start * mm.kernels.packed.nr * 4);
     let mut step = 0;
     loop {

@@ -113,6 +113,7 @@ const fn family(pack: PackFn, tiles: &'static [TileFn], strided: Option<&'static
         header: 0,
         pack_a: pack,
         pack_b: pack,
+        rows: MR,
         tiles,
         tall: &[],
         tall_up_to: 0,

@@ -80,7 +80,7 @@ impl MatMul {
 
     /// Rows that are computed together: a split of `m` over cores costs least at multiples of it.
     pub fn m_step(&self) -> usize {
-        self.kernels.packed.tiles.len()
+        self.kernels.packed.rows
     }
 
     /// Scratch for one product of these extents or smaller ones, in bytes. Grows with `m` only up to a block of rows, and

@@ -21,7 +21,7 @@ pub(super) struct Unpacked {
 
 /// Steps that are packed for one panel before they are for the next: so a row is read on while it is near, which is
 /// twice as fast as panel by panel.
-const STEPS_AT_ONCE: usize = 16;
+pub(super) const STEPS_AT_ONCE: usize = 16;
 
 /// Packs `cols` columns of B from `column` on into panels from `dst` on.
 ///

@@ -150,7 +150,9 @@ pub(super) struct Family {
     pub header: usize,
     pub pack_a: PackFn,
     pub pack_b: PackFn,
-    /// `[rows - 1]`, on packed A.
+    /// Rows of a tile where there are many.
+    pub rows: usize,
+    /// `[rows - 1]`, on packed A. Where there are few rows, tiles can have more than `rows`, so that B is read less often.
     pub tiles: &'static [TileFn],
     /// `[rows - 1]`, on packed A and half of a panel: reads each lane of B once for more rows than `tiles` has.
     pub tall: &'static [TileFn],

@@ -15,8 +15,15 @@ const A_NEAR_BYTES: usize = 512 << 10;
 /// Rows of a block of A at least, however long they are.
 const LEAST_ROWS: usize = 16;
 
-/// Bytes of a panel of B that stay in the second-level cache while all rows of a block pass over it. Longer sums are cut.
-const B_BLOCK_BYTES: usize = 512 << 10;
+/// Bytes of panels of B that are packed together at most, unless one has more.
+const B_BLOCK_BYTES: usize = 256 << 10;
+
+/// Bytes of a panel of B that stay in the second-level cache beside a block of A and the next panel, while all rows of the
+/// block pass over it. Longer sums are cut.
+const B_NEAR_BYTES: usize = 128 << 10;
+
+/// Up to so many times the rows of the largest tile are few.
+const FEW_TILES: usize = 2;
 
 /// A is read in place for up to this many panels of B; for more, packing pays.
 const A_IN_PLACE_PANELS: usize = 4;
@@ -45,6 +52,8 @@ pub(super) struct Way {
     pub family: &'static Family,
     pub source: Source,
     pub tiles: &'static [TileFn],
+    /// Rows of a tile where there are many.
+    pub tile_rows: usize,
     /// Columns of a tile.
     pub width: usize,
     /// How A is packed; `None` where it is read in place.
@@ -78,23 +87,39 @@ impl Way {
             Source::InPlace { .. } => family.tall.len(),
             _ => family.tall_up_to,
         };
-        let (tiles, width, pack_a) = if m > family.tiles.len() && m <= tall_up_to {
-            (family.tall, family.nr / 2, Some(family.pack_a))
+        let (tiles, tile_rows, width, pack_a) = if m > family.rows && m <= tall_up_to {
+            (family.tall, family.tall.len(), family.nr / 2, Some(family.pack_a))
         } else {
             match family.strided {
-                Some(tiles) if stream.is_none() && n <= A_IN_PLACE_PANELS * family.nr => (tiles, family.nr, None),
-                _ => (family.tiles, family.nr, Some(family.pack_a)),
+                Some(tiles) if stream.is_none() && n <= A_IN_PLACE_PANELS * family.nr => {
+                    (tiles, family.rows, family.nr, None)
+                }
+                _ => (family.tiles, family.rows, family.nr, Some(family.pack_a)),
             }
         };
-        Way { family, source, tiles, width, pack_a, stream }
+        Way { family, source, tiles, tile_rows, width, pack_a, stream }
     }
 
-    /// Rows of a block of A, at most as many as the plan has room for.
-    pub(super) fn rows(&self, plan: &Plan, steps: usize) -> usize {
-        match self.source {
+    /// Rows of a block of A of `m` rows, at most as many as the plan has room for. Blocks are about equal: for a last one of a
+    /// single row all of B would be read again.
+    pub(super) fn rows(&self, plan: &Plan, m: usize, steps: usize) -> usize {
+        let most = match self.source {
             Source::Packed(_) => plan.rows.min((A_NEAR_BYTES / 4 / steps.max(1)).max(LEAST_ROWS)),
             _ => plan.rows,
-        }
+        };
+        m.div_ceil(m.div_ceil(most)).next_multiple_of(self.tile_rows).min(most)
+    }
+
+    /// The tiles for a panel of so many columns: for half of one or less, such as have half the columns.
+    pub(super) fn tiles_of(&self, cols: usize) -> &'static [TileFn] {
+        let halves = self.pack_a.is_some() && self.tiles.len() <= self.family.tall.len();
+        if halves && cols <= self.family.nr / 2 { self.family.tall } else { self.tiles }
+    }
+
+    /// Tiles of a block of `rows`.
+    pub(super) fn parts(&self, rows: usize) -> usize {
+        let largest = self.tiles.len();
+        rows.div_ceil(if rows <= FEW_TILES * largest { largest } else { self.tile_rows })
     }
 }
 
@@ -126,17 +151,19 @@ impl Plan {
         let a_bytes = (m * total * 4).min(A_BLOCK_BYTES).max(LEAST_ROWS.min(m) * total * 4);
 
         let one = family.panel_bytes(k);
-        let panels = (B_BLOCK_BYTES / 2 / one.max(1)).clamp(1, PANELS_AT_ONCE);
-        let b_bytes = (PANELS_AT_ONCE * one).min(B_BLOCK_BYTES / 2).max(one).max(STREAM_BYTES);
+        let panels = (B_BLOCK_BYTES / one.max(1)).clamp(1, PANELS_AT_ONCE);
+        let b_bytes = (PANELS_AT_ONCE * one).min(B_BLOCK_BYTES).max(one).max(STREAM_BYTES);
 
-        let longest = B_BLOCK_BYTES / (family.nr * family.b_lane);
+        let longest = B_NEAR_BYTES / (family.nr * family.b_lane);
+        // Sums a little longer are not cut: a block of few steps costs as much to begin and end as a long one.
+        let blocks = ((total + longest / 2) / longest).max(1);
         let carried = if total > longest { rows_of(longest) * family.nr * 4 } else { 0 };
 
         let panel = a_bytes.next_multiple_of(64);
         let carry = panel + b_bytes.next_multiple_of(64);
         Plan {
             rows,
-            steps: total.min(longest),
+            steps: total.div_ceil(blocks),
             panels,
             columns: STREAM_BYTES / 4 / STREAM_UNIT / m.max(1) * STREAM_UNIT,
             panel,

@@ -263,10 +263,10 @@ impl<'a> Crew<'a> {
         let cores = context.pool.cores() as u64;
         let least = if self.alone && cores > 1 { (work / PART_PS).clamp(1, 2 * cores) } else { 1 };
         let steps = [kernel.m_step() as u64, kernel.n_step() as u64];
-        let grid = Grid::cut([m, n], steps, work, least, 2 * LONG_PS);
         let sizes = [&step.a, &step.b, &step.c, step.acc.as_ref().unwrap_or(&step.c)];
         let sizes = sizes.map(|operand| operand.dtype.size() as isize);
         let right = Packed::find(context.packed, kernel, (mems[1].data, mems[1].row_stride), [n, k]);
+        let grid = Grid::cut([m, n], steps, right.is_some(), work, least, 2 * LONG_PS);
         let addresses = Shared((mems, right));
         let poller = context.poller;
         let part = |part: usize, core: usize| {

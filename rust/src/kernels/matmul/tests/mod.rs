@@ -20,8 +20,10 @@ const TYPES: [(DType, DType); 10] = [
     (DType::I8, DType::I32),
 ];
 
-const EXTENTS: [usize; 30] =
-    [1, 2, 3, 4, 5, 7, 8, 9, 11, 13, 15, 16, 17, 19, 23, 24, 29, 31, 32, 33, 37, 47, 48, 49, 61, 64, 65, 70, 128, 257];
+const EXTENTS: [usize; 32] = [
+    1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 13, 15, 16, 17, 19, 23, 24, 29, 31, 32, 33, 37, 47, 48, 49, 61, 64, 65, 70,
+    128, 257,
+];
 
 fn cases(dtype: DType, out: DType, count: usize) -> impl Iterator<Item = Case> {
     let mut random = Random(dtype as u64 * 31 + out as u64);
