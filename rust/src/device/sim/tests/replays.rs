@@ -2,18 +2,15 @@
 
 use super::behaviour::{ONE, ZERO, int, kernel, launch, load, matrix, program, stmt, store, tile};
 use super::reference::Matrix;
-use super::run::{Guarded, execute, execute_as};
+use super::run::{Guarded, execute};
 use crate::device::DeviceError;
 use crate::device::sim::{SimDevice, SimExecutable};
 use crate::program::{
     Arg, FnParam, Function, LaunchArg, OpCode, Operand, Program, ScalarOp, ScalarType, Stmt, StmtKind,
 };
-use crate::trace::{self, names};
 
 /// Blocks of each task here; each is long enough to wait for others.
 const BLOCKS: u32 = 24;
-/// Short tasks in a row: several groups.
-const SHORT: usize = 12;
 const ROWS: u32 = 32;
 const COLS: u32 = 1024;
 
@@ -169,7 +166,10 @@ fn an_interrupted_replay_stops_and_the_next_one_is_right() {
 #[test]
 #[cfg(not(feature = "trace-off"))]
 fn each_task_of_a_replay_has_a_span_of_its_own_on_the_core_that_ran_it() {
-    // Beside them short ones, which are timed together.
+    use super::run::execute_as;
+    use crate::trace::{self, names};
+    /// Short tasks in a row, beside the long ones: several groups, which are timed together.
+    const SHORT: usize = 12;
     let args = || vec![LaunchArg::Tensor(0)];
     let short = || (0..SHORT).map(|_| stmt(StmtKind::Launch { kernel: 1, args: args(), blocks: ONE })).collect();
     let long = |tensors: [u32; 2], blocks| vec![launch(&tensors, blocks)];
