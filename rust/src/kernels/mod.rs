@@ -19,5 +19,5 @@ pub mod matmul;
 pub mod peaks;
 mod simd;
 
-pub use copy::copy_past_caches;
+pub use copy::{copy_past_caches, settle_streams};
 pub use isa::{Isa, IsaError};

@@ -33,7 +33,8 @@ pub struct MemArg {
     /// Bytes from one row to the next; 0 makes one row stand for all.
     pub row_stride: isize,
     /// Hint: the data leave the caches, so stores go past them. It pays where operands and results together outgrow the
-    /// last-level cache; below, it is slower. Ignored where rows do not begin at 64-byte boundaries.
+    /// last-level cache; below, it is slower. Ignored where rows do not begin at 64-byte boundaries. Before another thread reads
+    /// the data, this one calls [`settle_streams`](crate::kernels::settle_streams).
     pub stream: bool,
 }
 
@@ -101,31 +102,26 @@ impl Machine {
         let plan = self.kernels.plan(cols);
         let block = self.block(cols).min(rows);
         // SAFETY: the caller vouches for the region and the scratch memory; offsets lie within `scratch_bytes`.
-        let streams = unsafe { if rows == 1 { self.one_row(run, &plan) } else { self.rows(run, rows, block, &plan) } };
-        if streams {
-            fence();
-        }
+        unsafe { if rows == 1 { self.one_row(run, &plan) } else { self.rows(run, rows, block, &plan) } }
     }
 
-    /// Runs a region of one row; tells whether any operand is streamed.
-    unsafe fn one_row(&self, run: &ChainRun<'_>, plan: &Plan) -> bool {
+    /// Runs a region of one row.
+    unsafe fn one_row(&self, run: &ChainRun<'_>, plan: &Plan) {
         // SAFETY: as in `run`.
         unsafe {
-            let streams = self.set_up(run, run.scratch, 0, 0, plan.cols);
+            self.set_up(run, run.scratch, 0, 0, plan.cols);
             self.execute(&self.compiled.row, run.scratch, plan);
-            streams
         }
     }
 
-    /// Runs a region of several rows; tells whether any operand is streamed.
-    unsafe fn rows(&self, run: &ChainRun<'_>, rows: usize, block: usize, plan: &Plan) -> bool {
+    /// Runs a region of several rows.
+    unsafe fn rows(&self, run: &ChainRun<'_>, rows: usize, block: usize, plan: &Plan) {
         let frame_bytes = self.compiled.layout.bytes(plan.cols);
         let frame = |index: usize| run.scratch.wrapping_add(index * frame_bytes);
         // SAFETY: as in `run`.
         unsafe {
-            let mut streams = false;
             for index in 0..block {
-                streams |= self.set_up(run, frame(index), index, block, plan.cols);
+                self.set_up(run, frame(index), index, block, plan.cols);
             }
             if let Some(ahead) = self.ahead(rows, block, plan.cols) {
                 self.execute(&ahead.first, run.scratch, plan);
@@ -134,7 +130,7 @@ impl Machine {
                     self.next_row(run.scratch, 1);
                 }
                 self.execute(&ahead.last, run.scratch, plan);
-                return streams;
+                return;
             }
             let mut rest = rows;
             loop {
@@ -150,7 +146,7 @@ impl Machine {
                     }
                 }
                 if rest == 0 {
-                    return streams;
+                    return;
                 }
                 for index in 0..block.min(rest) {
                     self.next_row(frame(index), block);
@@ -183,19 +179,16 @@ impl Machine {
                 .all(|(decl, arg)| run.rows == 1 || arg.row_stride == (run.cols * decl.dtype.size()) as isize)
     }
 
-    /// Fills the frame of a row of the first block of `block` rows (0: this is the only row); tells whether any operand is
-    /// streamed.
+    /// Fills the frame of a row of the first block of `block` rows (0: this is the only row).
     #[inline(always)]
-    unsafe fn set_up(&self, run: &ChainRun<'_>, frame: *mut u8, row: usize, block: usize, cols: usize) -> bool {
+    unsafe fn set_up(&self, run: &ChainRun<'_>, frame: *mut u8, row: usize, block: usize, cols: usize) {
         let layout = &self.compiled.layout;
-        let mut streams = false;
         // SAFETY: as in `run`.
         unsafe {
             for (i, arg) in run.mems.iter().enumerate() {
                 let advance = arg.row_stride * block.max(1) as isize;
                 let aligned = arg.data.addr().is_multiple_of(64) && (block == 0 || arg.row_stride % 64 == 0);
                 let stream = arg.stream && aligned;
-                streams |= stream;
                 let base = arg.data.offset(arg.row_stride * row as isize);
                 let entry = Entry { base, advance, stream };
                 frame.add(layout.mem(i as u32) as usize).cast::<Entry>().write(entry);
@@ -222,7 +215,6 @@ impl Machine {
                 frame.add(layout.scalar(i as u32) as usize).cast::<u32>().write(bits);
             }
         }
-        streams
     }
 
     unsafe fn next_row(&self, frame: *mut u8, block: usize) {
@@ -242,14 +234,5 @@ impl Machine {
     unsafe fn execute(&self, code: &[Op], frame: *mut u8, plan: &Plan) {
         // SAFETY: as in `run`; an `Isa` is the proof that the processor has it.
         unsafe { (plan.whole)(code.as_ptr(), &self.compiled.tables, frame, plan) }
-    }
-}
-
-/// Orders streaming stores before whatever tells others that the data are there.
-fn fence() {
-    // SAFETY: every processor of the target has SSE.
-    #[cfg(target_arch = "x86_64")]
-    unsafe {
-        std::arch::x86_64::_mm_sfence();
     }
 }

@@ -18,6 +18,7 @@ use crate::device::sim::sanitize::shadow::Shadow;
 use crate::device::sim::sanitize::tasks::{Given, Tasks};
 use crate::device::{DeviceError, Launch, Workspace};
 use crate::dtype::DType;
+use crate::kernels::settle_streams;
 use crate::program::{Direction, FnParam, LaunchArg, Loc, Operand, OrderRule, Program, TaskRef};
 
 /// What a checked launch goes by.
@@ -77,6 +78,7 @@ pub(in crate::device::sim) unsafe fn launch_checked(
     }
     let core = &mut Core::new(&context, 0, true);
     let result = core.code(ENTRY, &lowered.entry, frame, &mut checker);
+    settle_streams();
     *rules.tasks = checker.tasks.told();
     let report = checker.report;
     let fault = match result.map_err(|stop| prepared.error(stop)) {

@@ -35,6 +35,7 @@ use super::code::{Code, Param};
 use super::lower::Lowered;
 use super::pool::CorePool;
 use crate::device::{DeviceError, Launch, Packable, TensorArg};
+use crate::kernels::settle_streams;
 use crate::program::Loc;
 use crate::trace::{self, Name, Record, Track, names};
 pub(super) use checked::{Rules, launch_checked};
@@ -207,6 +208,7 @@ pub(super) unsafe fn launch(prepared: &Prepared<'_>, state: &mut State, launch: 
         }
         result
     };
+    settle_streams();
     if traced {
         host.tasks.pause();
         span(names::ORCH, Track::DEVICE, invocation, begin, trace::now(), 0);

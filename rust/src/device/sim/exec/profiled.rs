@@ -13,6 +13,7 @@ use crate::device::sim::code::{BlockMem, Mem, Step};
 use crate::device::sim::lower::Lowered;
 use crate::device::{DeviceError, Launch, Workspace};
 use crate::dtype::DType;
+use crate::kernels::settle_streams;
 use crate::program::{LaunchArg, Operand};
 use crate::trace::{now, ticks_to_ns};
 
@@ -168,7 +169,9 @@ pub(in crate::device::sim) unsafe fn launch_profiled(
     tally.launches += 1;
     let mut profiler = Profiler { workspace: launch.workspace, tally };
     let core = &mut Core::new(&context, 0, true);
-    core.code(ENTRY, &lowered.entry, frame, &mut profiler).map_err(|stop| prepared.error(stop))
+    let result = core.code(ENTRY, &lowered.entry, frame, &mut profiler);
+    settle_streams();
+    result.map_err(|stop| prepared.error(stop))
 }
 
 /// The host of a profiled entry and of its kernels.

@@ -17,6 +17,7 @@
 //! consistent accesses or fences, of which loom does not model the former, nor ThreadSanitizer the latter.
 #![allow(unsafe_code)] // the job and the caller's handle pass between threads under the mailbox's protocol
 
+use crate::kernels::settle_streams;
 use crate::sync::thread::{self, Thread};
 use crate::sync::{
     Arc, AtomicBool, AtomicU32, AtomicUsize, Mutex, Ordering, UnsafeCell, lock, park_timeout, spin_loop,
@@ -118,6 +119,7 @@ impl Handoff {
         });
         self.next.store(0, Ordering::Relaxed);
 
+        settle_streams();
         let helpers = helpers.min(parts.saturating_sub(1));
         for (mailbox, core) in self.mailboxes[..helpers].iter().zip(1..) {
             if mailbox.swap(POSTED, Ordering::AcqRel) == PARKED {
@@ -187,7 +189,7 @@ impl Handoff {
         }
     }
 
-    /// Takes parts until there are none.
+    /// Takes parts until there are none; what they wrote is there for all cores then.
     fn take_parts(&self, job: Job, core: usize) {
         // SAFETY: `run` waits for this core before it returns, and the reference it got lives until then.
         let part = unsafe { &*job.part };
@@ -206,6 +208,7 @@ impl Handoff {
             self.next.store(job.parts, Ordering::Relaxed);
             self.keep(panic);
         }
+        settle_streams();
     }
 
     /// Keeps the first panic for the caller.
