@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import gc
+import signal
 import sys
 import threading
 import time
@@ -332,6 +333,37 @@ def test_a_worker_that_is_forgotten_ends_its_threads() -> None:
         if before.issuperset(queue_threads()):
             break
         time.sleep(0.01)
+    assert before.issuperset(queue_threads())
+
+
+def test_a_signal_while_the_threads_start_leaves_one_that_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(Exception):
+        pass
+
+    def handle(*_: object) -> None:
+        raise Interrupted
+
+    whole = threading.Event.wait
+
+    def interrupted(self: threading.Event, timeout: float | None = None) -> bool:
+        """As `Thread.start` waits for the thread that it has started."""
+        started = whole(self, timeout)
+        monkeypatch.undo()
+        signal.raise_signal(signal.SIGINT)
+        return started
+
+    before = set(queue_threads())
+    previous = signal.signal(signal.SIGINT, handle)
+    try:
+        with ChipWorker(RunConfig(device_memory=1 << 20)) as worker:
+            add = _register(worker, core.add())
+            monkeypatch.setattr(threading.Event, "wait", interrupted)
+            with pytest.raises(Interrupted):
+                add.submit(full(1), full(2)).result(60)
+            assert torch.equal(add.submit(full(1), full(2)).result(60), full(3))
+            assert len(set(queue_threads()) - before) == 1
+    finally:
+        signal.signal(signal.SIGINT, previous)
     assert before.issuperset(queue_threads())
 
 

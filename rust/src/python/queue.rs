@@ -17,6 +17,7 @@ use crate::worker;
 use crate::worker::Progress;
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict};
+use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::Duration;
@@ -152,7 +153,17 @@ impl Queue {
             }
             threads.teller = Some(teller.clone().unbind());
         }
-        teller.call_method0("start").map(drop).inspect_err(|_| self.threads().teller = None)
+        // `start` waits for the thread that it has started. A signal handler that raises in that wait would leave it unknown
+        // which runs, and handlers run on the main thread alone: so another one starts it.
+        let teller = teller.unbind();
+        let start = || Python::attach(|py| teller.call_method0(py, "start").map(drop));
+        let started = detached(py, || {
+            thread::scope(|scope| {
+                let starter = thread::Builder::new().spawn_scoped(scope, start)?;
+                starter.join().unwrap_or_else(|panic| resume_unwind(panic))
+            })
+        });
+        started.inspect_err(|_| self.threads().teller = None)
     }
 
     /// What the teller does.

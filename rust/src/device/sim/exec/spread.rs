@@ -76,8 +76,13 @@ impl Spread {
         context.pool.run_watched(together, &part, &mut || {
             context.poller.poll();
         });
-        let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let result = failed.map_or(Ok(()), |(_, stop)| Err(stop));
-        (together..count).fold(result, |result, left| result.and_then(|()| piece(turn(left), core)))
+        let mut failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for at in (together..count).map(turn) {
+            // In a random order, one before it may still fail.
+            if failed.as_ref().is_none_or(|&(first, _)| at < first) {
+                failed = piece(at, core).err().map(|stop| (at, stop)).or(failed);
+            }
+        }
+        failed.map_or(Ok(()), |(_, stop)| Err(stop))
     }
 }
