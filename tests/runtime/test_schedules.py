@@ -128,3 +128,34 @@ def test_a_graph_of_tasks_gives_the_same_bits_whatever_runs_first() -> None:
     b = x.exp()
     result = same_everywhere(graph, x, torch.zeros(64, 64))
     torch.testing.assert_close(result, (x * 3 + b) @ (b - 1), rtol=1e-4, atol=1e-3)
+
+
+@pl.jit
+def two_faults(
+    x: pl.Tensor[[64, 16], pl.FP32],
+    a: pl.Out[pl.Tensor[[64, 16], pl.FP32]],
+    b: pl.Out[pl.Tensor[[64, 16], pl.FP32]],
+    n: pl.Scalar[pl.INT32],
+):
+    """Three tasks that may run at once; with more than 8 rows two of them fail."""
+    with pl.at(level=pl.Level.CORE_GROUP):
+        a = pl.store(pl.add(pl.load(x, [0, 0], [8, 16], valid_shape=[n, 16]), 1.0), [0, 0], a)
+    with pl.at(level=pl.Level.CORE_GROUP):
+        b = pl.store(pl.add(pl.load(x, [0, 0], [8, 16], valid_shape=[n, 16]), 1.0), [0, 0], b)
+    with pl.at(level=pl.Level.CORE_GROUP):
+        b = pl.store(pl.add(pl.load(x, [0, 0], [8, 16]), 1.0), [16, 0], b)
+    return a, b
+
+
+def test_of_two_tasks_that_fail_the_first_is_told_in_every_order() -> None:
+    tensors = [torch.zeros(64, 16) for _ in range(3)]
+    compiled = two_faults.compile(*tensors, pl.RUNTIME)
+    told = set()
+    for cores, seed in [(1, None), *((cores, seed) for cores in (2, 3) for seed in range(6))]:
+        with ChipWorker(config=RunConfig(device_memory=1 << 22, cores=cores, schedule_seed=seed)) as worker:
+            handle = worker.register(compiled)
+            for _ in range(4):
+                with pytest.raises(RuntimeError, match="valid shape of") as failed:
+                    handle(*tensors, 9)
+                told.add(str(failed.value))
+    assert len(told) == 1, told

@@ -39,7 +39,7 @@ pub unsafe fn copy_past_caches(dst: *mut u8, src: *const u8, bytes: usize) {
 
 /// Orders the streaming stores of this thread before whatever it does next that tells others that the data are there. The
 /// thread itself sees them in their order. Without such stores it costs nothing; behind some it waits for memory, so it
-/// stands where others are told and not behind each task: that took 4 % from a softmax of 4096x1024.
+/// stands where others are told and not behind each task: that took 3 % from a softmax of 4096x1024.
 pub fn settle_streams() {
     // SAFETY: every processor of the target has SSE.
     #[cfg(target_arch = "x86_64")]

@@ -179,7 +179,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// The code of a phase, of which `first` accumulator is the first.
+    /// The code of the phase `index`.
     fn parts(&self, index: usize, phase: &Phase, tables: &mut Tables) -> Parts {
         let accumulators = if index == 0 { 0 } else { self.first_reductions() };
         let places = (accumulators..).map(|at| self.layout.accumulator(at));
@@ -199,8 +199,9 @@ impl Compiler<'_> {
         let prologue = self.rows(&phase.prologue, tables);
         let first = tables.reductions.len() as u32;
         tables.reductions.extend(reductions);
-        let ends = (first..tables.reductions.len() as u32).map(|number| Op { b: number, ..op(Code::Finish) });
-        let ends = ends.collect::<Vec<_>>().into_iter().chain(self.rows(&phase.epilogue, tables)).collect();
+        let finishes = (first..tables.reductions.len() as u32).map(|number| Op { b: number, ..op(Code::Finish) });
+        let mut ends: Vec<Op> = finishes.collect();
+        ends.extend(self.rows(&phase.epilogue, tables));
         Parts { prologue, begins, body, ends }
     }
 

@@ -1,7 +1,9 @@
 //! The frame: everything a run works on beyond registers and operands, in the scratch memory that the caller gives.
 //!
 //! ```text
-//! entries: mems, mems of the next row, temps, row buffers | words: first column, row, constants, scalars, slots | accumulators | temps | row buffers
+//! entries: mems, mems of the next row, temps, row buffers
+//! words: first column, row, constants, scalars, slots
+//! accumulators | temps | row buffers
 //! ```
 //!
 //! Offsets are fixed when the program is compiled, except for the row buffers, whose length is that of the row.

@@ -47,7 +47,7 @@ fn made_by(body: &[Inst]) -> Option<Vec<Inst>> {
     (all_stay && recipe.len() <= 1 + MAX_INSTRUCTIONS && recipe[1..].iter().all(is_cheap)).then_some(recipe)
 }
 
-/// Whether the instruction is one of the processor, or as few, that each of its vector units has.
+/// Whether it is one instruction of the processor, and none of the slow ones.
 pub(super) fn is_cheap(inst: &Inst) -> bool {
     use BinaryFn::{AddF, AddI, AndI, MaxF, MinF, MulF, OrI, SubF, SubI, XorI};
     use UnaryFn::{AbsF, NegF, NegI, NotI, SquareF};
