@@ -4,6 +4,7 @@
 //! compiled once for an instruction set, with all registers to itself.
 
 use super::compile::RowOp;
+use super::loops::{self, LoopFn};
 use super::{BinaryFn, Conversion, UnaryFn};
 use crate::dtype::Rounding;
 use crate::kernels::simd::{self, Simd};
@@ -47,7 +48,7 @@ pub(super) const CALLS: [Call; 23] = [
 ];
 
 /// The place of the exponential in [`CALLS`].
-pub(super) const EXP: u32 = {
+const EXP: u32 = {
     let mut at = 0;
     while !matches!(CALLS[at], Call::Unary(UnaryFn::ExpF)) {
         at += 1;
@@ -59,6 +60,8 @@ pub(super) const EXP: u32 = {
 pub(super) trait Calls: Simd {
     /// The functions of [`CALLS`].
     const TABLE: [CallFn; CALLS.len()];
+    /// The loops of [`super::loops`].
+    const LOOPS: [LoopFn; loops::COUNT];
     /// See [`row::row`](super::row::row).
     const ROW: unsafe fn(op: &RowOp, frame: *mut u8);
 }
@@ -87,6 +90,33 @@ impl Call {
             S::store(y, b);
             S::TABLE[index as usize](x, y, 1);
             S::load(x)
+        }
+    }
+}
+
+/// The exponentials of a chunk: by a call where registers are few and not all numbers near 0.
+///
+/// # Safety
+/// The processor has the instruction set `S`.
+#[inline(always)]
+pub(super) unsafe fn exp<S: Calls, const N: usize, const TAIL: bool>(acc: &mut [S::V; N]) {
+    // SAFETY: the caller vouches for the instruction set; a call replaces as many vectors as it gets.
+    unsafe {
+        let is_roomy = S::REGISTERS >= 32;
+        let mut largest = S::splat(0);
+        if !is_roomy && S::FUSES && !TAIL {
+            each!(N, i => largest = S::max_i(largest, S::and(acc[i], S::splat(0x7fff_ffff))));
+        }
+        if is_roomy {
+            each!(N, i => acc[i] = simd::exp_f::<S>(acc[i]));
+        } else if S::FUSES && !TAIL && simd::is_near::<S>(largest) {
+            each!(N, i => acc[i] = simd::exp_near::<S>(acc[i], acc[usize::saturating_sub(i, 1)]));
+        } else {
+            // The accumulator itself stays in registers: only a copy of it has an address.
+            let mut x = *acc;
+            let place = x.as_mut_ptr().cast();
+            S::TABLE[EXP as usize](place, place, N);
+            *acc = x;
         }
     }
 }

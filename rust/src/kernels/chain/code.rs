@@ -152,6 +152,10 @@ macro_rules! define {
             Begin,
             /// Begins a pass over the row, whose `b` instructions are next.
             Pass,
+            /// The loop number `step_b` instead of the `a` instructions after this, where there are chunks of its size; the
+            /// instructions that it is made of are those from `b` on of the tails. `step_a`: whether it is paced
+            /// where results go past the caches.
+            Loop,
             /// What whole chunks leave of the row, by the code from `b` on.
             Tail,
             /// Puts the result of the [`Reduction`](super::compile::Reduction) number `b` into its slot.
@@ -180,10 +184,6 @@ macro_rules! define {
             SquareSumEnd,
             /// `StoreTemp`, then `ReduceSumF` into `b`, then `End`.
             StoreSumEnd,
-            /// `StoreTemp`, then `ReduceSumF` into `b`.
-            StoreSum,
-            /// `LoadVec`, then `SubF` of the word `b`, then `ExpF`.
-            LoadSubExpWord,
             StoreF16,
             StoreBF16,
             Store16,
@@ -310,10 +310,6 @@ macro_rules! define {
                     [Code::LoadVec, Code::ReduceMaxF, Code::End] => Some(Code::LoadMaxEnd),
                     [Code::SquareF, Code::ReduceSumF, Code::End] => Some(Code::SquareSumEnd),
                     [Code::StoreTemp, Code::ReduceSumF, Code::End] => Some(Code::StoreSumEnd),
-                    [Code::StoreTemp, Code::ReduceSumF] => Some(Code::StoreSum),
-                    [Code::LoadVec, sub, Code::ExpF] if is(sub, BinaryFn::SubF, Access::Word) => {
-                        Some(Code::LoadSubExpWord)
-                    }
                     $(
                         [Code::LoadVec, code] if is(code, BinaryFn::$l, Access::Vec) => Some(Code::$l_vec),
                         [Code::LoadVec, code] if is(code, BinaryFn::$l, Access::Word) => Some(Code::$l_word),

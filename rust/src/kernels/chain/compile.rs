@@ -3,7 +3,7 @@
 use super::code::{Access, Code, Function, Op};
 use super::frame::Layout;
 use super::lane::Bound;
-use super::passes::{Ahead, Parts, op, pass, runs_ahead};
+use super::passes::{Ahead, Parts, asking, is_paced, op, pass, runs_ahead};
 use super::recompute::recompute;
 use super::{BinaryFn, ChainProgram, Conversion, Dst, Inst, Phase, ReduceFn, RowInst, RowSrc, Src, UnaryFn};
 use crate::dtype::DType;
@@ -170,9 +170,9 @@ impl Compiler<'_> {
         next.prefetches(1, &mut body);
         self.body(&self.program.phases[1], self.first_reductions(), &mut body);
         next.body(&self.program.phases[0], 0, &mut body);
-        let joint = pass(&body, tables);
+        let joint = pass(&body, false, tables);
         Ahead {
-            first: [&first.begins[..], &pass(&first.body, tables), &stop].concat(),
+            first: [&first.begins[..], &pass(&first.body, first.paced, tables), &stop].concat(),
             row: [&first.ends[..], &second.prologue, &first.begins, &second.begins, &joint, &second.ends, &after]
                 .concat(),
             last: [&first.ends[..], &phases[1], &after].concat(),
@@ -202,7 +202,8 @@ impl Compiler<'_> {
         let finishes = (first..tables.reductions.len() as u32).map(|number| Op { b: number, ..op(Code::Finish) });
         let mut ends: Vec<Op> = finishes.collect();
         ends.extend(self.rows(&phase.epilogue, tables));
-        Parts { prologue, begins, body, ends }
+        let paced = is_paced(self.program, index);
+        Parts { prologue, begins, body, paced, ends }
     }
 
     /// The instructions of a pass, whose reductions have the accumulators from this one on.
@@ -248,8 +249,7 @@ impl Compiler<'_> {
     /// the second and the rest in the third 1.0 to 1.1 for layer norm, every other line in each 1.2 and 1.5, into the
     /// first-level cache 1.4 and 1.2, no requests 1.3 and 1.27. A row that runs ahead asks for the one after.
     fn prefetches(&self, index: usize, body: &mut Vec<Op>) {
-        let mut passes = (0..).zip(&self.program.phases).filter(|(_, phase)| !phase.body.is_empty()).map(|(at, _)| at);
-        if passes.nth(1) != Some(index) {
+        if asking(self.program) != Some(index) {
             return;
         }
         let mut seen = Vec::new();

@@ -6,7 +6,8 @@ use super::compile::Tables;
 use super::frame::{Accumulator, Entry};
 use super::isa::Plan;
 use super::lane::{self, Bound};
-use super::reduction::{begin, combine, finish};
+use super::loops;
+use super::reduction::{Partial, begin, finish, fold_chunk, has_nan};
 use super::{BinaryFn, Conversion, UnaryFn};
 use crate::dtype::Rounding;
 use crate::kernels::simd;
@@ -110,22 +111,16 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                 }
                 macro_rules! fold {
                     ($place:ident, $existing:expr, $f:expr) => {{
-                        let mut v = $existing;
-                        // In halves: a chain of eight would take the latency of eight.
-                        each!(N, i => if i < 4 && i + 4 < N { v[i] = $f(v[i], v[i + 4]) });
-                        each!(N, i => if i < 2 && i + 2 < N { v[i] = $f(v[i], v[i + 2]) });
-                        each!(N, i => if i < 1 && i + 1 < N { v[i] = $f(v[i], v[i + 1]) });
+                        let v = fold_chunk::<S, N>(&$existing, |a, b| $f(a, b));
                         let place = accumulator!($place).lanes.as_mut_ptr().cast::<u8>();
-                        S::store(place, $f(S::load(place), v[0]));
+                        S::store(place, $f(S::load(place), v));
                     }};
                 }
                 macro_rules! fold_num {
                     ($place:ident, $identity:expr, $f:expr) => {{
                         let v = existing!($identity);
                         fold!($place, v, $f);
-                        let mut nan = S::unordered_f(v[0], v[N - 1]);
-                        each!(N, i => if i % 2 == 1 && i + 1 < N { nan = S::or_m(nan, S::unordered_f(v[i], v[i + 1])) });
-                        if S::any(nan) {
+                        if has_nan::<S, N>(&v) {
                             accumulator!($place).nan = true;
                         }
                     }};
@@ -133,12 +128,14 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                 macro_rules! combine {
                     ($place:ident, $identity:expr, $f:expr) => {{
                         let place = accumulator!($place).lanes.as_mut_ptr().cast::<u8>();
-                        combine::<S, N, TAIL>(place, &acc, &parts, $identity, |a, b| $f(a, b));
+                        let mut partial = Partial::<S>::load(place);
+                        partial.combine(&existing!($identity), S::splat($identity), |a, b| $f(a, b));
+                        partial.store(place);
                     }};
                 }
                 macro_rules! sum {
                     ($place:ident) => {
-                        combine!($place, S::splat(0), S::add_f)
+                        combine!($place, 0, S::add_f)
                     };
                 }
                 macro_rules! max {
@@ -213,22 +210,6 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                         each!(N, $i => acc[$i] = x[$i]);
                     }};
                 }
-                // Of numbers near 0, where registers are few; else by a call, where they are.
-                macro_rules! exp {
-                    () => {{
-                        let mut largest = S::splat(0);
-                        if !roomy && S::FUSES && !TAIL {
-                            each!(N, i => largest = S::max_i(largest, S::and(acc[i], S::splat(0x7fff_ffff))));
-                        }
-                        if roomy {
-                            each!(N, i => acc[i] = simd::exp_f::<S>(acc[i]));
-                        } else if S::FUSES && !TAIL && simd::is_near::<S>(largest) {
-                            each!(N, i => acc[i] = simd::exp_near::<S>(acc[i], acc[usize::saturating_sub(i, 1)]));
-                        } else {
-                            call_unary!(calls::EXP);
-                        }
-                    }};
-                }
                 // Between passes nothing in these registers is needed: around a call, they would be stored and loaded.
                 macro_rules! forget {
                     () => {
@@ -263,6 +244,12 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                                 if to == 0 {
                                     next = next.add(op.b as usize);
                                 }
+                            }),
+                            Code::Loop => whole_only!(if N == loops::VECTORS && to > 0 {
+                                let ops = tables.tail.as_ptr().add(op.b as usize);
+                                S::LOOPS[usize::from(op.step_b)](ops, frame, to, op.step_a != 0 && plan.streams);
+                                next = next.add(op.a as usize);
+                                forget!();
                             }),
                             Code::Tail => whole_only!(if to < plan.cols {
                                 (plan.tail)(tables.tail.as_ptr().add(op.b as usize), tables, frame, plan);
@@ -362,17 +349,12 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                                     S::store(p.add(i * S::LANES * 4), acc[i])
                                 });
                             }
-                            Code::StoreSum => whole_only!({
-                                let p = address!(a, step_a);
-                                each!(N, i => S::store(p.add(i * S::LANES * 4), acc[i]));
-                                sum!(b);
-                            }),
                             Code::StoreF16 => store_narrow!(2, narrow_f16, store_h_part, store_h, stream_h),
                             Code::StoreBF16 => store_narrow!(2, narrow_bf16, store_h_part, store_h, stream_h),
                             Code::Store16 => store_narrow!(2, narrow_16, store_h_part, store_h, stream_h),
                             Code::Store8 => store_narrow!(1, narrow_8, store_b_part, store_b, store_b),
                             Code::ReduceSumF => sum!(a),
-                            Code::ReduceProdF => combine!(a, S::splat(1f32.to_bits()), S::mul_f),
+                            Code::ReduceProdF => combine!(a, 1f32.to_bits(), S::mul_f),
                             Code::ReduceProdI => fold!(a, existing!(1), S::mul_i),
                             Code::ReduceMaxU => fold!(a, existing!(0), S::max_u),
                             Code::ReduceMinU => fold!(a, existing!(u32::MAX), S::min_u),
@@ -391,12 +373,7 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                                 }
                             }
                             $(Code::$unary => each!(N, i => acc[i] = lane::unary::<S>(UnaryFn::$unary, acc[i])),)*
-                            Code::ExpF => exp!(),
-                            Code::LoadSubExpWord => whole_only!({
-                                let (x, y) = (address!(a, step_a), word!(b));
-                                each!(N, i => acc[i] = lane::binary::<S>(BinaryFn::SubF, vector!(x, i), y));
-                                exp!();
-                            }),
+                            Code::ExpF => calls::exp::<S, N, TAIL>(&mut acc),
                             $(
                                 Code::$long => if N == 8 && !TAIL && roomy {
                                     each!(N, i => acc[i] = simd::$long_f::<S>(acc[i]));

@@ -3,7 +3,8 @@
 use super::calls::{self, CALLS, CallFn, Calls};
 use super::code::Op;
 use super::compile::{RowOp, Tables};
-use super::{interpret, row};
+use super::loops::LoopFn;
+use super::{interpret, loops, row};
 use crate::kernels::Isa;
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::simd::{Avx2, Avx512};
@@ -53,11 +54,21 @@ macro_rules! kernels {
                 unsafe { calls::run::<$simd>(CALLS[F], a, b, vectors) }
             }
 
+            $(#[target_feature(enable = $features)])?
+            unsafe fn looped<const L: usize>(ops: *const Op, frame: *mut u8, to: usize, paced: bool) {
+                // SAFETY: passed on to the caller.
+                unsafe { loops::run::<$simd>(L, ops, frame, to, paced) }
+            }
+
             impl Calls for $simd {
                 const TABLE: [CallFn; CALLS.len()] = [
                     call::<0>, call::<1>, call::<2>, call::<3>, call::<4>, call::<5>, call::<6>, call::<7>,
                     call::<8>, call::<9>, call::<10>, call::<11>, call::<12>, call::<13>, call::<14>, call::<15>,
                     call::<16>, call::<17>, call::<18>, call::<19>, call::<20>, call::<21>, call::<22>,
+                ];
+                const LOOPS: [LoopFn; loops::COUNT] = [
+                    looped::<0>, looped::<1>, looped::<2>, looped::<3>, looped::<4>, looped::<5>, looped::<6>,
+                    looped::<7>, looped::<8>, looped::<9>, looped::<10>, looped::<11>, looped::<12>,
                 ];
                 const ROW: unsafe fn(op: &RowOp, frame: *mut u8) = row_op;
             }
@@ -101,7 +112,7 @@ impl Kernels {
     }
 
     /// How to pass over rows of `cols` columns: whole chunks up to a column, then the tail.
-    pub fn plan(&self, cols: usize) -> Plan {
+    pub fn plan(&self, cols: usize, streams: bool) -> Plan {
         // Shifts and masks: divisions would be a third of the time of the smallest runs.
         let largest = self.lanes + LARGEST;
         let size = if cols.is_power_of_two() {
@@ -116,6 +127,7 @@ impl Kernels {
             split,
             tail: self.tail[rest.next_power_of_two().trailing_zeros() as usize],
             cols,
+            streams,
         }
     }
 }
@@ -128,4 +140,6 @@ pub(super) struct Plan {
     /// For the columns from `split` on, if there are any.
     pub tail: Pass,
     pub cols: usize,
+    /// Whether results go past the caches.
+    pub streams: bool,
 }

@@ -6,9 +6,12 @@
 //!
 //! [`Machine::new`] turns the program into compact opcodes whose operands are places in a *frame* (scratch memory). The
 //! interpreter matches on the opcode once for each chunk of eight vector registers, the accumulator, which stay in registers
-//! across the arms. A new function of lanes is a variant in `functions`, an arm in `lane` and a line in the
-//! table of `code` or, where it is long, of `calls`; a new reduction an arm in the interpreter; a new instruction set a file in `kernels::simd` and a
-//! line in `isa`.
+//! across the arms. The passes of softmax, of the norms and of functions of two arguments are loops of their own, in
+//! `loops`.
+//!
+//! A new function of lanes is a variant in `functions`, an arm in `lane` and a line in the table of `code` or, where it is
+//! long, of `calls`; a new reduction an arm in the interpreter; a new instruction set a file in `kernels::simd` and a line in
+//! `isa`.
 //!
 //! What was measured on Zen 4 (AVX-512, 3.7 GHz), per chunk of 128 numbers in the first-level cache: load and store 22 cycles,
 //! each cheap operation 2 to 8 more, `exp` 50, `log` 100, `sin` 120, division 30. A chain of nine operations takes 1.1 to 1.25 times as long
@@ -40,6 +43,7 @@ mod functions;
 mod interpret;
 mod isa;
 mod lane;
+mod loops;
 mod machine;
 mod passes;
 mod price;

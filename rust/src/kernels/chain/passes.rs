@@ -2,6 +2,7 @@
 
 use super::code::{Code, Op};
 use super::compile::Tables;
+use super::loops;
 use super::recompute::is_cheap;
 use super::{ChainProgram, Dst, Inst, Src};
 
@@ -11,18 +12,20 @@ pub(super) struct Parts {
     pub begins: Vec<Op>,
     /// Without `End`.
     pub body: Vec<Op>,
+    /// Whether it reads the row from memory, or asks for the next, and does little else.
+    pub paced: bool,
     /// The ends of the reductions, and the epilogue.
     pub ends: Vec<Op>,
 }
 
 impl Parts {
     pub fn code(&self, tables: &mut Tables) -> Vec<Op> {
-        [&self.prologue[..], &self.begins, &pass(&self.body, tables), &self.ends].concat()
+        [&self.prologue[..], &self.begins, &pass(&self.body, self.paced, tables), &self.ends].concat()
     }
 }
 
 /// A pass over the row.
-pub(super) fn pass(body: &[Op], tables: &mut Tables) -> Vec<Op> {
+pub(super) fn pass(body: &[Op], paced: bool, tables: &mut Tables) -> Vec<Op> {
     if body.is_empty() {
         return Vec::new();
     }
@@ -30,8 +33,16 @@ pub(super) fn pass(body: &[Op], tables: &mut Tables) -> Vec<Op> {
     let joined = fuse(&body);
     let begin = Op { b: joined.len() as u32, ..op(Code::Pass) };
     let tail = Op { b: tables.tail.len() as u32, ..op(Code::Tail) };
+    let looped = loops::find(&body).map(|number| Op {
+        a: joined.len() as u32 + 1,
+        b: tail.b,
+        step_a: paced.into(),
+        step_b: number as u8,
+        ..op(Code::Loop)
+    });
     tables.tail.extend(body);
-    [&[begin], &joined[..], &[tail]].concat()
+    let looped: Vec<Op> = looped.into_iter().collect();
+    [&looped[..], &[begin], &joined, &[tail]].concat()
 }
 
 /// The code of rows whose first pass runs within the second pass of the row before.
@@ -52,11 +63,26 @@ pub(super) fn runs_ahead(program: &ChainProgram) -> bool {
     let leaves = |inst: &Inst| matches!(inst, Inst::Store(Dst::Mem(_) | Dst::RowBuf(_)));
     let needs =
         |inst: &Inst| inst.sources().into_iter().flatten().any(|src| matches!(src, Src::Slot(_) | Src::RowBuf(_)));
-    let is_long = |inst: &Inst| matches!(inst, Inst::Unary(_)) && !is_cheap(inst);
     first.prologue.is_empty()
         && !first.body.is_empty()
         && second.body.iter().any(is_long)
         && !first.body.iter().any(|inst| leaves(inst) || needs(inst))
+}
+
+/// Whether an instruction takes many times as long as an addition.
+fn is_long(inst: &Inst) -> bool {
+    matches!(inst, Inst::Unary(_)) && !is_cheap(inst)
+}
+
+/// The phase that asks for the next row, in programs of several passes: the second of those.
+pub(super) fn asking(program: &ChainProgram) -> Option<usize> {
+    let passes = (0..).zip(&program.phases).filter(|(_, phase)| !phase.body.is_empty());
+    passes.map(|(at, _)| at).nth(1)
+}
+
+/// Whether the pass of a phase reads the row from memory, as the only one, or asks for the next, and does little else.
+pub(super) fn is_paced(program: &ChainProgram, index: usize) -> bool {
+    asking(program).is_none_or(|asking| asking == index) && !program.phases[index].body.iter().any(is_long)
 }
 
 /// A pass in as few instructions as there can be: neighbours are joined where one does what they do.

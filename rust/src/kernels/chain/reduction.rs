@@ -5,43 +5,89 @@ use super::compile::Reduction;
 use super::frame::Accumulator;
 use crate::kernels::simd::Simd;
 
-/// Adds a chunk to the 16 partial sums of a row (or multiplies, by `f` and its `identity`), in the order that
-/// [`super::ReduceFn`] lays down: vectors of 16 lanes in groups of four, of which a missing one counts as the identity.
-///
-/// # Safety
-/// The processor has the instruction set `S`; `partial` points to 16 lanes.
-#[inline(always)]
-pub(super) unsafe fn combine<S: Simd, const N: usize, const TAIL: bool>(
-    partial: *mut u8,
-    acc: &[S::V; N],
-    parts: &[S::Part; N],
-    identity: S::V,
-    f: impl Fn(S::V, S::V) -> S::V,
-) {
-    // SAFETY: the caller vouches for the instruction set and the partial results.
-    unsafe {
-        // The vectors that make up 16 lanes.
-        let wide = 16 / S::LANES;
+/// The 16 partial results of a sum or product, in vectors: one of 16 lanes, two of eight, ...
+pub(super) struct Partial<S: Simd>([S::V; MOST]);
+
+/// Vectors of the smallest instruction set that 16 lanes are.
+const MOST: usize = 4;
+
+impl<S: Simd> Partial<S> {
+    /// The vectors that make up 16 lanes.
+    const WIDE: usize = 16 / S::LANES;
+
+    /// # Safety
+    /// The processor has the instruction set `S`; `lanes` points to 16.
+    #[inline(always)]
+    pub unsafe fn load(lanes: *const u8) -> Self {
+        // SAFETY: the caller vouches for both.
+        unsafe {
+            let mut partial = [S::splat(0); MOST];
+            each!(MOST, i => if i < Self::WIDE { partial[i] = S::load(lanes.add(i * S::LANES * 4)) });
+            Partial(partial)
+        }
+    }
+
+    /// # Safety
+    /// As for [`load`](Self::load).
+    #[inline(always)]
+    pub unsafe fn store(self, lanes: *mut u8) {
+        // SAFETY: the caller vouches for both.
+        unsafe { each!(MOST, i => if i < Self::WIDE { S::store(lanes.add(i * S::LANES * 4), self.0[i]) }) }
+    }
+
+    /// Adds a chunk (or multiplies, by `f` and its `identity`), in the order that [`super::ReduceFn`] lays down: vectors of 16
+    /// lanes in groups of four, of which a missing one counts as the identity.
+    ///
+    /// # Safety
+    /// The processor has the instruction set `S`.
+    #[inline(always)]
+    pub unsafe fn combine<const N: usize>(&mut self, acc: &[S::V; N], identity: S::V, f: impl Fn(S::V, S::V) -> S::V) {
         let mut values = [identity; 8];
-        each!(N, i => values[i] = if TAIL { S::keep(parts[i], acc[i], identity) } else { acc[i] });
+        each!(N, i => values[i] = acc[i]);
         macro_rules! group {
             ($first:expr, $part:expr) => {
-                if $part < wide && $first + $part < N {
+                if $part < Self::WIDE && $first + $part < N {
                     let v = |j: usize| {
-                        if $first + $part + j * wide < N { values[$first + $part + j * wide] } else { identity }
+                        let at = $first + $part + j * Self::WIDE;
+                        if at < N { values[at] } else { identity }
                     };
-                    let group = f(f(v(0), v(1)), f(v(2), v(3)));
-                    let place = partial.add($part * S::LANES * 4);
-                    S::store(place, f(S::load(place), group));
+                    self.0[$part] = f(self.0[$part], f(f(v(0), v(1)), f(v(2), v(3))));
                 }
             };
         }
         group!(0, 0);
         group!(0, 1);
-        if wide == 1 {
+        if Self::WIDE == 1 {
             // Sixteen lanes each: eight vectors are two groups.
             group!(4, 0);
         }
+    }
+}
+
+/// One vector of a chunk, in halves: a chain of eight would take the latency of eight.
+///
+/// # Safety
+/// The processor has the instruction set `S`.
+#[inline(always)]
+pub(super) unsafe fn fold_chunk<S: Simd, const N: usize>(acc: &[S::V; N], f: impl Fn(S::V, S::V) -> S::V) -> S::V {
+    let mut v = *acc;
+    each!(N, i => if i < 4 && i + 4 < N { v[i] = f(v[i], v[i + 4]) });
+    each!(N, i => if i < 2 && i + 2 < N { v[i] = f(v[i], v[i + 2]) });
+    each!(N, i => if i < 1 && i + 1 < N { v[i] = f(v[i], v[i + 1]) });
+    v[0]
+}
+
+/// Whether a chunk has a NaN.
+///
+/// # Safety
+/// The processor has the instruction set `S`.
+#[inline(always)]
+pub(super) unsafe fn has_nan<S: Simd, const N: usize>(acc: &[S::V; N]) -> bool {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe {
+        let mut nan = S::unordered_f(acc[0], acc[N - 1]);
+        each!(N, i => if i % 2 == 1 && i + 1 < N { nan = S::or_m(nan, S::unordered_f(acc[i], acc[i + 1])) });
+        S::any(nan)
     }
 }
 

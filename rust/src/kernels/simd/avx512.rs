@@ -79,6 +79,7 @@ impl Simd for Avx512 {
         fn splat(b: u32) -> V { bits(_mm512_set1_epi32(b as i32)) }
         fn first(v: V) -> u32 { _mm512_cvtsi512_si32(int(v)) as u32 }
 
+        fn pace() { _mm_lfence() }
         fn prefetch(p: *const u8) { _mm_prefetch::<_MM_HINT_T1>(p.cast()) }
 
         fn down<const K: u32>(v: V) -> V {

@@ -97,6 +97,11 @@ pub(crate) trait Simd: Copy {
     /// Stores past the caches; `p` is aligned to the vector.
     unsafe fn stream(p: *mut u8, v: Self::V);
 
+    /// Begins nothing more before what was begun is done, on processors that run far ahead: loops that do little else than load
+    /// and stream reach more of the bandwidth of memory.
+    #[inline(always)]
+    unsafe fn pace() {}
+
     /// Asks for the cache line of `p`, which need not be valid, in the second-level cache.
     unsafe fn prefetch(p: *const u8);
 

@@ -5,6 +5,7 @@ mod ahead;
 mod functions;
 mod guard;
 mod halves;
+mod loops;
 mod pairs;
 mod program;
 mod random;
