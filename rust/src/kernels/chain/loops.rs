@@ -139,7 +139,7 @@ impl<S: Calls, A: Step<S>, B: Step<S>> Step<S> for (A, B) {
 /// Bytes of a row that are begun together where a loop is paced. A processor that runs ahead without end fills its buffers with
 /// requests and loads, for which the stores then wait. An rms norm of 4096x4096 took 1.25 us a row that way, where the slower
 /// interpreter took 0.95; paced it takes 1.0, layer norm 1.24 instead of 1.33. For 256 bytes, which are a chunk of AVX2, rms
-/// norm took 1.2, and the exponentials of a softmax, which are slow enough, lost a third.
+/// norm took 1.2; the last pass of a softmax, which loads from the caches, made it take a third longer.
 const PACE_BYTES: usize = 512;
 
 /// Operands that a loop asks for, at most.
