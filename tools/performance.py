@@ -45,7 +45,7 @@ SPOKEN_OF = (
     ("x[16,1024] @ W[1024,4096], BF16", 1),
     ("2 cores against one: matmul 1024^3, BF16", 2),
     ("2 cores against one: attention, 1 head, 1024x128", 2),
-    ("2 cores against one: softmax, 4096x1024", 2),
+    ("2 cores against one: softmax, 1024x1024", 2),
 )
 
 
