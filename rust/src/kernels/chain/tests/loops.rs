@@ -89,6 +89,21 @@ fn the_passes_of_a_softmax_are_loops() {
     }
 }
 
+/// Where it computes more, or loads from the caches, waiting would only cost time.
+#[test]
+fn what_moves_data_and_does_little_else_is_paced() {
+    let paced = |code: &[Op]| -> Vec<bool> {
+        code.iter().filter(|op| op.code == Code::Loop).map(|op| op.step_a != 0).collect()
+    };
+    let compiled = compile(&softmax(DType::F32));
+    assert_eq!(paced(&compiled.row), [false; 3]);
+    assert_eq!(paced(&compiled.ahead.expect("a softmax runs ahead").row), [false; 2]);
+    let add = LOOPS[0];
+    assert_eq!(paced(&compile(&program(add, false)).row), [true]);
+    let square = LOOPS.iter().find(|codes| codes.contains(&Code::SquareF)).expect("there is one");
+    assert_eq!(paced(&compile(&program(square, true)).row), [true]);
+}
+
 #[test]
 fn an_operand_of_another_width_is_no_loop() {
     let mut narrow = program(LOOPS[0], false);
