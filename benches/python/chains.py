@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 import kernels
+import numpy as np
 import peers
 import row_kernels
 import torch
@@ -58,7 +59,8 @@ def add(bench: Bench, contest: Contest) -> list[Result]:
     a, b, out = torch.randn(128, 128), torch.randn(128, 128), torch.empty(128, 128)
     bench.add(contest, kernels.add, a, b, out)
     contest.add("torch", "add(a, b, out=out)", {"add": torch.add, "a": a, "b": b, "out": out})
-    return [against("add, 128x128", 0.75, contest.times(), threads=contest.threads)]
+    contest.add("numpy", "add(a, b, out)", {"add": np.add, "a": a.numpy(), "b": b.numpy(), "out": out.numpy()})
+    return [against("add, 128x128", 0.75, contest.times(), ["torch"], threads=contest.threads)]
 
 
 def softmax(bench: Bench, contest: Contest) -> list[Result]:

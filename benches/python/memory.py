@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 import yardsticks
 from device import Bench
@@ -39,6 +40,8 @@ def upload(bench: Bench, contest: Contest) -> Result:
     names = {"to": resident.data_ptr, "source": source.data_ptr(), "nbytes": source.nbytes}
     contest.add("pypto", "copy_to(to, source, nbytes)", names | {"copy_to": bench.worker.copy_to})
     contest.add("torch", "target.copy_(source)", {"target": target, "source": source})
+    arrays = {"target": target.numpy(), "source": source.numpy()}
+    contest.add("numpy", "copyto(target, source)", arrays | {"copyto": np.copyto})
     times = contest.times()
     speed = times["best copy"] / times["pypto"]
     note = f"{source.nbytes / times['pypto'] / 1e6:.1f} GB/s"

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
+import numpy as np
 import torch
 from measure import Contest
 
@@ -24,7 +25,7 @@ def installed(name: str) -> bool:
 def versions() -> dict[str, str]:
     """Versions of those that are installed; the others as "skipped"."""
     optional = {name: version(name) if installed(name) else "skipped: not installed" for name in OPTIONAL}
-    return {"torch": torch.__version__} | optional
+    return {"numpy": np.__version__, "torch": torch.__version__} | optional
 
 
 def add_onnxruntime(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import numpy as np
 import product_kernels as kernels
 import torch
 import yardsticks
@@ -48,10 +49,13 @@ def squares(bench: Bench, team: yardsticks.Team, contests: Any) -> list[Result]:
             bench.add(contest, kernels.product_b_trans, a, b, out, name="1024^3, b_trans")
         names = {"mm": torch.mm, "a": a, "b": b, "out": out.to(dtype)}
         contest.add("torch", "mm(a, b, out=out)", names)
+        if dtype == torch.float32:
+            arrays = {"a": a.numpy(), "b": b.numpy(), "out": out.numpy()}
+            contest.add("numpy", "matmul(a, b, out)", arrays | {"matmul": np.matmul})
         times = contest.times()
         target = 0.95 if contest.threads == 1 else 0.93
         rows.append(of_peak(f"matmul 1024^3, {name}", CUBE, team.peak(peak), target, times, contest.threads))
-        for label in times.keys() - {"peak", "pypto", "torch"}:
+        for label in times.keys() - {"peak", "pypto", "torch", "numpy"}:
             m, k, n = ODD.get(label, (1024, 1024, 1024))
             share = (2.0 * m * k * n / times[label]) / (CUBE / times["pypto"])
             figures = {"pypto": times[label], "1024^3": times["pypto"]}
