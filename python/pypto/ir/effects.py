@@ -38,7 +38,7 @@ def leaves(operand: object) -> Iterator[Name]:
         if isinstance(item, Var):
             var = item.resolve()
             yield var
-            stack.extend(var.type.valid if isinstance(var.type, TileType) else ())
+            stack.extend(var.type.valid if isinstance(var.type, TileType) else var.type.partial or ())
         elif isinstance(item, (ScalarVar, Symbol)):
             yield item
         elif isinstance(item, ScalarOp):

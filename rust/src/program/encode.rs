@@ -8,7 +8,7 @@ use super::{Program, ProgramError};
 /// First bytes of every encoded program.
 const MAGIC: &[u8; 8] = b"pyptoPRG";
 /// Raised whenever the meaning of the bytes changes.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 impl Program {
     /// The program as bytes. Equal programs have equal bytes.

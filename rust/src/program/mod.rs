@@ -157,6 +157,17 @@ pub struct SourceInfo {
     pub tensors: Vec<String>,
     /// How many task ids each slot of task ids holds. Entry only.
     pub tasks: Vec<u32>,
+    /// The tensor slots of which less is valid than their views have.
+    pub valid: Vec<PartlyValid>,
+}
+
+/// What the source declares valid of a tensor slot, whatever the operations on it access.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct PartlyValid {
+    /// The slot.
+    pub tensor: u32,
+    /// Valid extents, one per axis: constants, or scalar slots that hold them whenever the tensor slot is used.
+    pub extents: Vec<Operand>,
 }
 
 /// Where an argument arrives.

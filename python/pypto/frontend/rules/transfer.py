@@ -23,7 +23,7 @@ from pypto.frontend.rules.base import (
 from pypto.frontend.values import Value, Window, describe
 from pypto.ir.exprs import Dim, Expr, ScalarVar, binary, index, of_dim
 from pypto.ir.nodes import ForStmt, OpStmt, Var
-from pypto.ir.types import TileType, is_prefix, merged, region
+from pypto.ir.types import TileType, is_prefix, merged, region, same_extents
 from pypto.language.dtypes import BF16, FP16, FP32, INDEX
 from pypto.language.enums import AtomicType, MemorySpace
 
@@ -130,6 +130,8 @@ def write_tile(
     if extents is None:
         _write_planes(builder, tile, target, offsets, spread, node, what, atomic)
         return
+    if isinstance(target, Window) and not same_extents(target.valid, target.extents) and not builder.explicit:
+        target = views.view_of(builder, target, node)  # whose type says what is valid: sanitizers look at it
     if isinstance(target, Window):
         base = target.base
         all_offsets, whole = list(target.offsets), [1] * len(target.offsets)

@@ -44,6 +44,7 @@ class FunctionLowering:
         self.tensors: dict[Var, int] = {}
         self.tensor_names: list[str] = []
         self.tensor_types: list[dict[str, Any]] = []
+        self.valid: dict[int, list[dict[str, Any]]] = {}
         self.tiles: dict[Var, int] = {}
         self.tasks: dict[TaskVar, int] = {}
 
@@ -54,12 +55,18 @@ class FunctionLowering:
         own: set[Symbol] = set()
         for param in function.params:
             if isinstance(param.var, Var):
-                params.append({"Tensor": {"slot": self.tensor(param.var), "direction": self.directions[param.var]}})
+                slot = self.tensor(param.var)
+                params.append({"Tensor": {"slot": slot, "direction": self.directions[param.var]}})
             else:
                 params.append({"Scalar": self.scalars.slot(param.var)})
                 if isinstance(param.var, Symbol):
                     own.add(param.var)
-        body = self.body(function.body)
+        outer, self.block = self.block, []
+        for param in function.params:
+            if isinstance(param.var, Var):
+                self.declare(param.var, function.loc)
+        declared, self.block = self.block, outer
+        body = [*declared, *self.body(function.body)]
         return {
             "name": function.name,
             "at": self.place(function.loc),
@@ -68,7 +75,11 @@ class FunctionLowering:
             "tensors": self.tensor_types,
             "tiles": [_tile_slot(var) for var in self.tiles],
             "body": [*self._extents(own), *body],
-            "source": {"tensors": self.tensor_names, "tasks": [var.extent for var in self.tasks]},
+            "source": {
+                "tensors": self.tensor_names,
+                "tasks": [var.extent for var in self.tasks],
+                "valid": [{"tensor": slot, "extents": extents} for slot, extents in self.valid.items()],
+            },
         }
 
     def _extents(self, own: set[Symbol]) -> list[dict[str, Any]]:
@@ -106,6 +117,12 @@ class FunctionLowering:
         self.tensor_names.append(name)
         self.tensor_types.append({"dtype": dtype.name, "rank": rank})
         return len(self.tensor_types) - 1
+
+    def declare(self, var: Var, loc: Loc) -> None:
+        """Says what is valid of a tensor that has just been assigned, where that is not all of it."""
+        var = var.resolve()
+        if var.tensor.partial is not None:
+            self.valid[self.tensor(var)] = [self.scalars.dim(extent, loc) for extent in var.tensor.partial]
 
     def tile(self, var: Var) -> int:
         """The slot of a tile variable."""

@@ -122,7 +122,7 @@ impl Inst {
 #[derive(Clone, Copy)]
 pub(super) enum Source {
     Tensor(u32),
-    Tile(TileMem, DType),
+    Tile { tile: TileMem, dtype: DType, slot: u32 },
 }
 
 impl Source {

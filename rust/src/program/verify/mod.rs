@@ -234,6 +234,11 @@ impl<'a> Checker<'a> {
             };
             rule!(fresh == Some(true), at, "a parameter slot is missing or used twice");
         }
+        for valid in &function.source.valid {
+            let rank = self.tensor_slot(at, valid.tensor)?.rank;
+            rule!(valid.extents.len() == rank as usize, at, "{} valid extents for rank {rank}", valid.extents.len());
+            self.ints(at, &valid.extents)?;
+        }
         self.block(&function.body)
     }
 

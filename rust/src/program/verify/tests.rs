@@ -3,8 +3,8 @@
 use super::{ProgramError, verify};
 use crate::dtype::{DType, Rounding};
 use crate::program::{
-    Arg, ArgRule, Direction, FnParam, Function, Loc, OpCode, Operand, Program, ScalarType, Stmt, StmtKind, TensorSlot,
-    TileOp, TileSlot,
+    Arg, ArgRule, Direction, FnParam, Function, Loc, OpCode, Operand, PartlyValid, Program, ScalarType, Stmt, StmtKind,
+    TensorSlot, TileOp, TileSlot,
 };
 use proptest::prelude::*;
 
@@ -142,6 +142,22 @@ fn messages_say_what_is_wrong() {
     assert_eq!(check(&out_of_range).unwrap_err(), "random: Int(33) is no constant from 1 to 32");
     let full = tile_op(OpCode::RowSum, Some(0), vec![Arg::Tile(0), Arg::Scalar(Operand::Int(1))]);
     assert_eq!(check(&full).unwrap_err(), "row_sum: the result and its region have one column");
+}
+
+#[test]
+fn what_is_declared_valid_has_an_integer_for_each_axis() {
+    let check = |tensor, extents: &[Operand]| {
+        let mut program = program(tile_op(OpCode::Add, Some(0), vec![Arg::Tile(0), Arg::Tile(0)]));
+        program.kernels[0].source.valid.push(PartlyValid { tensor, extents: extents.to_vec() });
+        verify(&program).map_err(|error| error.to_string())
+    };
+    assert!(check(0, &[Operand::Int(3), Operand::Var(0)]).is_ok());
+    assert!(check(0, &[Operand::Int(3)]).unwrap_err().ends_with("1 valid extents for rank 2"));
+    for (tensor, extent) in
+        [(99, Operand::Int(3)), (0, Operand::Var(99)), (0, Operand::Var(1)), (0, Operand::Bool(true))]
+    {
+        assert!(check(tensor, &[Operand::Int(3), extent]).is_err());
+    }
 }
 
 fn operand() -> impl Strategy<Value = Operand> {

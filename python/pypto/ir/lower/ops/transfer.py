@@ -82,6 +82,7 @@ def _create_tensor(to: FunctionLowering, stmt: OpStmt) -> None:
 def view(to: FunctionLowering, stmt: OpStmt, kind: dict[str, Any] | str) -> None:
     """A view of the device memory of the first argument."""
     to.emit({"View": {"dst": to.tensor(out(stmt)), "src": to.tensor(tile(stmt, 0)), "kind": kind}}, stmt.loc)
+    to.declare(out(stmt), stmt.loc)
 
 
 LOWERINGS: dict[str, Lowering] = {"load": _load, "store": _store, "create_tensor": _create_tensor}

@@ -19,7 +19,7 @@ use crate::device::sim::sanitize::tasks::{Given, Tasks};
 use crate::device::{DeviceError, Launch, Workspace};
 use crate::dtype::DType;
 use crate::kernels::settle_streams;
-use crate::program::{Direction, FnParam, LaunchArg, Loc, Operand, OrderRule, Program, TaskRef};
+use crate::program::{Direction, FnParam, Function, LaunchArg, Loc, Operand, OrderRule, Program, TaskRef};
 
 /// What a checked launch goes by.
 pub(in crate::device::sim) struct Rules<'a> {
@@ -130,10 +130,13 @@ pub(super) struct Checker<'a> {
 }
 
 impl Checker<'_> {
+    /// What runs.
+    pub fn function(&self) -> &Function {
+        self.running.map_or(&self.program.entry, |running| &self.program.kernels[running.kernel as usize])
+    }
+
     pub fn dtype(&self, slot: u32) -> DType {
-        let running =
-            self.running.map_or(&self.program.entry, |running| &self.program.kernels[running.kernel as usize]);
-        running.tensors[slot as usize].dtype
+        self.function().tensors[slot as usize].dtype
     }
 
     /// An access to device memory that exists.
@@ -220,23 +223,20 @@ impl Host for Checker<'_> {
         core.look_around()
     }
 
-    fn touches(&mut self, _: &mut Core<'_>, at: Element, write: bool) -> Result<(), Stop> {
-        if let Element::Tensor(at, bytes) = at {
-            let area = Area::new(at as usize, bytes, std::iter::empty());
-            self.access(area, if write { Action::Write } else { Action::Read });
+    fn touches(&mut self, _: &mut Core<'_>, element: Element<'_>, frame: &Frame, write: bool) -> Result<(), Stop> {
+        let action = if write { Action::Write } else { Action::Read };
+        if self.sanitizers.bounds {
+            self.check_valid_element(&element, frame, action);
+        }
+        if let Source::Tensor(_) = element.place {
+            self.access(Area::new(element.at as usize, element.bytes, std::iter::empty()), action);
         }
         Ok(())
     }
 
     fn misses(&mut self, place: Source, index: &[Operand], frame: &Frame, write: bool) -> bool {
-        if self.sanitizers.bounds
-            && let Source::Tensor(slot) = place
-        {
-            let view = &frame.tensors[slot as usize];
-            let offsets: Vec<i64> = index.iter().map(|&at| frame.int(at)).collect();
-            let extents = vec![1; offsets.len()];
-            let action = if write { Action::Write } else { Action::Read };
-            self.report.outside(self.running, self.at, slot, view, &offsets, &extents, action, &self.tasks);
+        if self.sanitizers.bounds {
+            self.check_missing_element(place, index, frame, if write { Action::Write } else { Action::Read });
         }
         self.sanitizers.bounds
     }

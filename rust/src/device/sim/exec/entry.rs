@@ -63,7 +63,7 @@ impl Host for Entry<'_> {
         core.look_around()
     }
 
-    fn touches(&mut self, core: &mut Core<'_>, _: Element, _: bool) -> Result<(), Stop> {
+    fn touches(&mut self, core: &mut Core<'_>, _: Element<'_>, _: &Frame, _: bool) -> Result<(), Stop> {
         self.wave.run(core)
     }
 

@@ -4,6 +4,7 @@
 use super::checked::Checker;
 use super::frame::{Frame, View};
 use super::interpret::Core;
+use super::valid::Reach;
 use crate::device::findings::Action;
 use crate::device::sim::code::{BlockMem, Mem, Step};
 use crate::device::sim::sanitize::area::Area;
@@ -44,8 +45,12 @@ impl Checker<'_> {
                 let offsets: Vec<i64> = (0..rank).map(|axis| int(at + 1 + axis)).collect();
                 let extents: Vec<i64> = (0..rank).map(|axis| int(at + 1 + rank + axis)).collect();
                 let view = frame.tensors[slot as usize];
-                if !self.inside(slot, &view, &offsets, &extents, action) {
+                let reach = Reach { slot, view: &view, offsets: &offsets, extents: &extents, action };
+                if !self.inside(&reach) {
                     return false;
+                }
+                if self.sanitizers.bounds {
+                    self.check_valid(&reach, frame);
                 }
                 let size = self.dtype(slot).size();
                 let first: i64 = (0..rank).map(|axis| offsets[axis] * view.strides[axis]).sum();
@@ -66,12 +71,20 @@ impl Checker<'_> {
                 let count: u64 = dims.iter().product();
                 self.in_range(&indices, count as i64, || Subject::Tensor(slot, &view));
                 let size = self.dtype(slot).size();
-                let mut found: Vec<usize> = Vec::new();
+                let partly = self.sanitizers.bounds && self.declared_valid(slot, frame).is_some();
+                let (mut found, extents) = (Vec::<usize>::new(), vec![1; view.rank]);
                 for index in indices.iter().filter(|&&index| (0..count as i64).contains(&index)) {
-                    let (mut rest, mut at) = (*index, 0);
+                    let (mut rest, mut at, mut offsets) = (*index, 0, vec![0; view.rank]);
                     for axis in (0..view.rank).rev() {
-                        at += rest % dims[axis] as i64 * view.strides[axis];
+                        offsets[axis] = rest % dims[axis] as i64;
+                        at += offsets[axis] * view.strides[axis];
                         rest /= dims[axis] as i64;
+                    }
+                    if partly {
+                        self.check_valid(
+                            &Reach { slot, view: &view, offsets: &offsets, extents: &extents, action },
+                            frame,
+                        );
                     }
                     found.push(view.data as usize + at as usize * size);
                 }
@@ -92,7 +105,8 @@ impl Checker<'_> {
     }
 
     /// Whether every element of a box exists; reports it where bounds are checked and where it does not.
-    fn inside(&mut self, slot: u32, view: &View, offsets: &[i64], extents: &[i64], action: Action) -> bool {
+    fn inside(&mut self, reach: &Reach<'_>) -> bool {
+        let &Reach { view, offsets, extents, .. } = reach;
         let fits = |limits: &[u64]| {
             extents.contains(&0)
                 || (0..view.rank).all(|axis| {
@@ -102,7 +116,7 @@ impl Checker<'_> {
         };
         let exists = fits(&view.limits);
         if self.sanitizers.bounds && !(exists && fits(&view.dims)) {
-            self.report.outside(self.running, self.at, slot, view, offsets, extents, action, &self.tasks);
+            self.report.outside(self.running, self.at, reach, &self.tasks);
             return exists;
         }
         // Without bounds, the step itself refuses.

@@ -100,8 +100,8 @@ pub(super) trait Host {
         core.look_around()
     }
 
-    /// The element at `at` is about to be read or written by a scalar instruction.
-    fn touches(&mut self, core: &mut Core<'_>, at: Element, write: bool) -> Result<(), Stop>;
+    /// An element is about to be read or written by a scalar instruction.
+    fn touches(&mut self, core: &mut Core<'_>, element: Element<'_>, frame: &Frame, write: bool) -> Result<(), Stop>;
 
     /// A scalar instruction is about to access an element that does not exist. `true` lets a write be ignored; what is read
     /// is 0 in any case.
@@ -144,13 +144,12 @@ pub(super) trait Host {
     }
 }
 
-/// One element.
-#[derive(Clone, Copy)]
-pub(super) enum Element {
-    /// Of device memory: address and bytes.
-    Tensor(*mut u8, usize),
-    /// Of a tile.
-    Tile,
+/// One element of device memory or of a tile.
+pub(super) struct Element<'a> {
+    pub place: Source,
+    pub index: &'a [Operand],
+    pub at: *mut u8,
+    pub bytes: usize,
 }
 
 /// The host of a kernel that runs.
@@ -162,7 +161,7 @@ impl Host for Kernel {
         core.look_around()
     }
 
-    fn touches(&mut self, _: &mut Core<'_>, _: Element, _: bool) -> Result<(), Stop> {
+    fn touches(&mut self, _: &mut Core<'_>, _: Element<'_>, _: &Frame, _: bool) -> Result<(), Stop> {
         Ok(())
     }
 }
@@ -273,7 +272,8 @@ impl<'a> Core<'a> {
                 let (from, dtype) = self.element(*src, index, code, frame);
                 let bits = match from {
                     Some(from) => {
-                        host.touches(self, identity(*src, from, dtype), false)?;
+                        let element = Element { place: *src, index, at: from, bytes: dtype.size() };
+                        host.touches(self, element, frame, false)?;
                         // SAFETY: the address is an element of a live tensor or tile.
                         unsafe { read_element(from, dtype) }
                     }
@@ -293,7 +293,8 @@ impl<'a> Core<'a> {
                     let index: Vec<i64> = index.iter().map(|&at| frame.int(at)).collect();
                     return Err(Stop::Message(format!("write of element {index:?} outside the tensor")));
                 };
-                host.touches(self, identity(*dst, to, dtype), true)?;
+                let element = Element { place: *dst, index, at: to, bytes: dtype.size() };
+                host.touches(self, element, frame, true)?;
                 if host.writes() {
                     // SAFETY: the address is an element of a live tensor or tile; tasks that run at once touch
                     // different elements.
@@ -317,19 +318,12 @@ impl<'a> Core<'a> {
                 let dtype = code.tensors[slot as usize];
                 (element(&frame.tensors[slot as usize], index, frame, dtype.size()), dtype)
             }
-            Source::Tile(tile, dtype) => {
+            Source::Tile { tile, dtype, .. } => {
                 let (row, col) = (frame.int(index[0]), frame.int(index[1]));
                 let inside = (0..i64::from(tile.rows)).contains(&row) && (0..i64::from(tile.cols)).contains(&col);
                 let at = || tile.home as i64 + row * i64::from(tile.row_stride) + col * dtype.size() as i64;
                 (inside.then(|| self.lane().tiles.wrapping_add(at() as usize)), dtype)
             }
         }
-    }
-}
-
-fn identity(place: Source, at: *mut u8, dtype: DType) -> Element {
-    match place {
-        Source::Tensor(_) => Element::Tensor(at, dtype.size()),
-        Source::Tile(..) => Element::Tile,
     }
 }

@@ -28,6 +28,7 @@ mod scratch;
 mod script;
 mod spread;
 mod step;
+mod valid;
 mod waiting;
 mod wave;
 

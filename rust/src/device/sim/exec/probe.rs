@@ -10,7 +10,7 @@ use super::access::BoxMem;
 use super::frame::{Frame, View};
 use super::interpret::{Core, Element, Host};
 use super::script::StepId;
-use crate::device::sim::code::{BlockMem, Mem, MemUse, Step};
+use crate::device::sim::code::{BlockMem, Mem, MemUse, Source, Step};
 
 /// More boxes or rounds than this are not looked at: the task then counts as touching all it was given.
 const MOST_BOXES: usize = 256;
@@ -190,9 +190,9 @@ impl Host for Probe<'_> {
         if self.rounds > MOST_ROUNDS { Err(Stop::Blind) } else { Ok(()) }
     }
 
-    fn touches(&mut self, _: &mut Core<'_>, at: Element, write: bool) -> Result<(), Stop> {
-        let Element::Tensor(at, bytes) = at else { return if write { Ok(()) } else { Err(Stop::Blind) } };
-        let region = Region::run(at as usize, bytes, write);
+    fn touches(&mut self, _: &mut Core<'_>, element: Element<'_>, _: &Frame, write: bool) -> Result<(), Stop> {
+        let Source::Tensor(_) = element.place else { return if write { Ok(()) } else { Err(Stop::Blind) } };
+        let region = Region::run(element.at as usize, element.bytes, write);
         let met = |regions: &[Region]| !write && regions.iter().any(|other| other.conflicts(&region));
         if met(self.regions) {
             // The task writes this itself before it reads it.

@@ -191,7 +191,7 @@ impl Host for Profiler<'_> {
         core.look_around()
     }
 
-    fn touches(&mut self, _: &mut Core<'_>, _: Element, _: bool) -> Result<(), Stop> {
+    fn touches(&mut self, _: &mut Core<'_>, _: Element<'_>, _: &Frame, _: bool) -> Result<(), Stop> {
         Ok(())
     }
 

@@ -53,7 +53,9 @@ impl Emitter {
 
     pub fn push(&mut self, inst: Inst, at: Loc) -> usize {
         let pos = self.insts.len();
-        if let Inst::Read { src: Source::Tile(tile, _), .. } | Inst::Write { dst: Source::Tile(tile, _), .. } = &inst {
+        if let Inst::Read { src: Source::Tile { tile, .. }, .. } | Inst::Write { dst: Source::Tile { tile, .. }, .. } =
+            &inst
+        {
             touch(&mut self.homes, tile, pos);
         }
         self.insts.push(inst);
@@ -110,7 +112,8 @@ impl Emitter {
         }
         let assign = |tile: &mut TileMem| tile.home = offsets[tile.home as usize] + std::mem::take(&mut tile.start);
         for inst in &mut self.insts {
-            if let Inst::Read { src: Source::Tile(tile, _), .. } | Inst::Write { dst: Source::Tile(tile, _), .. } = inst
+            if let Inst::Read { src: Source::Tile { tile, .. }, .. }
+            | Inst::Write { dst: Source::Tile { tile, .. }, .. } = inst
             {
                 assign(tile);
             }

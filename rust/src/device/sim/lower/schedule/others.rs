@@ -26,10 +26,10 @@ impl Scheduler<'_> {
                             self.flush(pos)?;
                         }
                     }
-                    Place::Tile(_) => {
+                    Place::Tile(slot) => {
                         let id = element.expect("a read of a tile names its node");
-                        let place = self.in_memory(id, pos)?;
-                        let src = Source::Tile(place, self.graph.nodes[id].dtype);
+                        let tile = self.in_memory(id, pos)?;
+                        let src = Source::Tile { tile, dtype: self.graph.nodes[id].dtype, slot };
                         self.out.push(Inst::Read { dst: *dst, src, index: index.clone() }, stmt.at);
                         return Ok(());
                     }
@@ -44,8 +44,8 @@ impl Scheduler<'_> {
                 }
                 Place::Tile(slot) => {
                     let id = element.expect("a write to a tile names its node");
-                    let home = self.own_slot(id, slot, pos)?;
-                    let dst = Source::Tile(home, self.graph.nodes[id].dtype);
+                    let tile = self.own_slot(id, slot, pos)?;
+                    let dst = Source::Tile { tile, dtype: self.graph.nodes[id].dtype, slot };
                     self.out.push(Inst::Write { dst, index: index.clone(), value: *value }, stmt.at);
                     return Ok(());
                 }
