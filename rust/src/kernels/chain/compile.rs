@@ -3,7 +3,7 @@
 use super::code::{Access, Code, Function, Op};
 use super::frame::Layout;
 use super::lane::Bound;
-use super::passes::{Ahead, Parts, asking, is_paced, op, pass, runs_ahead};
+use super::passes::{Ahead, Parts, asking, is_paced, op, pass, runs_ahead, runs_behind};
 use super::recompute::recompute;
 use super::{BinaryFn, ChainProgram, Conversion, Dst, Inst, Phase, ReduceFn, RowInst, RowSrc, Src, UnaryFn};
 use crate::dtype::DType;
@@ -19,6 +19,8 @@ pub(super) struct Compiled {
     pub ahead: Option<Ahead>,
     pub tables: Tables,
     pub layout: Layout,
+    /// The memory operand that is read where row buffers are written.
+    pub beside: Option<u16>,
     pub consts: Vec<u32>,
     /// Whether rows are independent of each other and of their length, so that a dense region is one long row.
     pub flattens: bool,
@@ -54,7 +56,8 @@ pub(super) enum RowOp {
 
 pub(super) fn compile(program: &ChainProgram) -> Compiled {
     let program = &recompute(program);
-    let mut compiler = Compiler { program, layout: Layout::default(), consts: Vec::new(), staging: 0, is_ahead: false };
+    let mut compiler =
+        Compiler { program, layout: Layout::default(), consts: Vec::new(), staging: 0, whose: Whose::ThisRow };
     compiler.plan();
     let mut tables = Tables::default();
     let parts: Vec<Parts> =
@@ -73,10 +76,17 @@ pub(super) fn compile(program: &ChainProgram) -> Compiled {
         row,
         ahead,
         tables,
+        beside: read_beside_buffers(program),
         layout: compiler.layout,
         consts: compiler.consts,
         flattens: !by_row && program.phases.len() == 1,
     }
+}
+
+fn read_beside_buffers(program: &ChainProgram) -> Option<u16> {
+    let writes = |phase: &&Phase| phase.body.iter().any(|inst| matches!(inst, Inst::Store(Dst::RowBuf(_))));
+    let sources = program.phases.iter().find(writes)?.body.iter().flat_map(Inst::sources).flatten();
+    sources.into_iter().find_map(|src| if let Src::Mem(mem) = src { Some(mem) } else { None })
 }
 
 fn reductions(phase: &Phase) -> u32 {
@@ -101,8 +111,16 @@ struct Compiler<'a> {
     consts: Vec<u32>,
     /// The first temporary of those that operands go through which are no vectors of 32-bit lanes in memory.
     staging: u32,
-    /// Memory operands are those of the next row.
-    is_ahead: bool,
+    /// Whose memory operands are meant.
+    whose: Whose,
+}
+
+/// A row beside the one that a frame is for.
+#[derive(Clone, Copy)]
+enum Whose {
+    ThisRow,
+    NextRow,
+    RowBefore,
 }
 
 impl Compiler<'_> {
@@ -146,6 +164,7 @@ impl Compiler<'_> {
         self.layout = Layout {
             mems: program.mems.len() as u32,
             ahead: if runs_ahead(program) { program.mems.len() as u32 } else { 0 },
+            behind: if runs_behind(program) { program.mems.len() as u32 } else { 0 },
             temps: u32::from(program.temps) + stages,
             row_bufs: program.row_bufs.into(),
             consts: self.consts.len() as u32,
@@ -160,22 +179,34 @@ impl Compiler<'_> {
         self.program.phases.first().map_or(0, reductions)
     }
 
-    /// The rows of a region in which each runs the first pass of the next.
+    /// The rows of a region in which each runs the first pass of the next, and the last of the one before.
     fn ahead(&self, parts: &[Parts], phases: &[Vec<Op>], tables: &mut Tables) -> Ahead {
-        let next = Compiler { layout: self.layout, consts: self.consts.clone(), is_ahead: true, ..*self };
+        let beside = |whose| Compiler { layout: self.layout, consts: self.consts.clone(), whose, ..*self };
+        let next = beside(Whose::NextRow);
         let [first, second, ..] = parts else { unreachable!("two passes run ahead") };
         let stop = [op(Code::Stop)];
-        let after = [&phases[2..].concat()[..], &stop].concat();
-        let mut body = Vec::new();
-        next.prefetches(1, &mut body);
-        self.body(&self.program.phases[1], self.first_reductions(), &mut body);
-        next.body(&self.program.phases[0], 0, &mut body);
-        let joint = pass(&body, false, tables);
+        let waits = runs_behind(self.program);
+        let mut behind = Vec::new();
+        if waits {
+            beside(Whose::RowBefore).body(&self.program.phases[2], 0, &mut behind);
+        }
+        let mut requests = Vec::new();
+        next.prefetches(1, &mut requests);
+        let mut both = Vec::new();
+        self.body(&self.program.phases[1], self.first_reductions(), &mut both);
+        next.body(&self.program.phases[0], 0, &mut both);
+        let rest = [&phases[2..].concat()[..], &stop].concat();
+        let after = if waits { [&parts[2].prologue[..], &stop].concat() } else { rest.clone() };
+        let mut row = |behind: &[Op]| {
+            let joint = pass(&[&requests[..], behind, &both].concat(), false, tables);
+            [&first.ends[..], &second.prologue, &first.begins, &second.begins, &joint, &second.ends, &after].concat()
+        };
+        let (opening, row) = (row(&[]), row(&behind));
         Ahead {
             first: [&first.begins[..], &pass(&first.body, first.paced, tables), &stop].concat(),
-            row: [&first.ends[..], &second.prologue, &first.begins, &second.begins, &joint, &second.ends, &after]
-                .concat(),
-            last: [&first.ends[..], &phases[1], &after].concat(),
+            opening,
+            row,
+            last: [&pass(&behind, false, tables)[..], &first.ends, &phases[1], &rest].concat(),
         }
     }
 
@@ -286,7 +317,12 @@ impl Compiler<'_> {
         let size = self.dtype(mem).size();
         debug_assert!(size <= 4, "lanes are 32 bits wide");
         let mem = mem.into();
-        (if self.is_ahead { self.layout.ahead(mem) } else { self.layout.mem(mem) }, size as u8)
+        let entry = match self.whose {
+            Whose::ThisRow => self.layout.mem(mem),
+            Whose::NextRow => self.layout.ahead(mem),
+            Whose::RowBefore => self.layout.behind(mem),
+        };
+        (entry, size as u8)
     }
 
     fn load(&self, body: &mut Vec<Op>, src: Src) {

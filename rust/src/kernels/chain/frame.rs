@@ -1,7 +1,7 @@
 //! The frame: everything a run works on beyond registers and operands, in the scratch memory that the caller gives.
 //!
 //! ```text
-//! entries: mems, mems of the next row, temps, row buffers
+//! entries: mems, mems of the next row, mems of the row before, temps, row buffers
 //! words: first column, row, constants, scalars, slots
 //! accumulators | temps | row buffers
 //! ```
@@ -40,6 +40,8 @@ pub(super) struct Layout {
     pub mems: u32,
     /// Memory operands again, for the next row.
     pub ahead: u32,
+    /// The same for the row before.
+    pub behind: u32,
     pub temps: u32,
     pub row_bufs: u32,
     pub consts: u32,
@@ -53,7 +55,12 @@ const ACCUMULATOR: u32 = size_of::<Accumulator>() as u32;
 
 impl Layout {
     pub fn entries(&self) -> u32 {
-        self.mems + self.ahead + self.temps + self.row_bufs
+        self.rows() + self.temps + self.row_bufs
+    }
+
+    /// Entries that move from row to row.
+    pub fn rows(&self) -> u32 {
+        self.mems + self.ahead + self.behind
     }
 
     pub fn mem(&self, index: u32) -> u32 {
@@ -66,14 +73,19 @@ impl Layout {
         (self.mems + index) * ENTRY
     }
 
+    pub fn behind(&self, index: u32) -> u32 {
+        debug_assert!(index < self.behind);
+        (self.mems + self.ahead + index) * ENTRY
+    }
+
     pub fn temp(&self, index: u32) -> u32 {
         debug_assert!(index < self.temps);
-        (self.mems + self.ahead + index) * ENTRY
+        (self.rows() + index) * ENTRY
     }
 
     pub fn row_buf(&self, index: u32) -> u32 {
         debug_assert!(index < self.row_bufs);
-        (self.mems + self.ahead + self.temps + index) * ENTRY
+        (self.rows() + self.temps + index) * ENTRY
     }
 
     /// The index of the first column.

@@ -68,7 +68,7 @@ macro_rules! kernels {
                 ];
                 const LOOPS: [LoopFn; loops::COUNT] = [
                     looped::<0>, looped::<1>, looped::<2>, looped::<3>, looped::<4>, looped::<5>, looped::<6>,
-                    looped::<7>, looped::<8>, looped::<9>, looped::<10>, looped::<11>, looped::<12>,
+                    looped::<7>, looped::<8>, looped::<9>, looped::<10>, looped::<11>, looped::<12>, looped::<13>,
                 ];
                 const ROW: unsafe fn(op: &RowOp, frame: *mut u8) = row_op;
             }

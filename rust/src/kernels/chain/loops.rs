@@ -66,6 +66,7 @@ loops! {
     10: LoadVec SubFWord ExpF StoreTemp ReduceSumF LoadVec ReduceMaxF;
     11: LoadVec MulFWord MulFVec StoreMem;
     12: LoadVec SubFWord MulFWord MulFVec AddFVec StoreMem;
+    13: LoadVec MulFWord StoreMem LoadVec SubFWord ExpF StoreTemp ReduceSumF LoadVec ReduceMaxF;
 }
 
 /// How many loops there are.

@@ -4,7 +4,7 @@ use super::code::{Code, Op};
 use super::compile::Tables;
 use super::loops;
 use super::recompute::is_cheap;
-use super::{ChainProgram, Dst, Inst, Src};
+use super::{ChainProgram, Dst, Inst, RowInst, Src};
 
 /// The code of a phase, in parts.
 pub(super) struct Parts {
@@ -45,12 +45,15 @@ pub(super) fn pass(body: &[Op], paced: bool, tables: &mut Tables) -> Vec<Op> {
     [&looped[..], &[begin], &joined, &[tail]].concat()
 }
 
-/// The code of rows whose first pass runs within the second pass of the row before.
+/// The code of rows whose first pass runs within the second pass of the row before, and the last, where it can, within that of
+/// the row after.
 #[derive(Debug)]
 pub(super) struct Ahead {
     /// The first pass of the first row.
     pub first: Vec<Op>,
-    /// The rest of a row, with the first pass of the next.
+    /// The rest of the first row, with the first pass of the next.
+    pub opening: Vec<Op>,
+    /// The same of a row with one before it.
     pub row: Vec<Op>,
     /// The rest of the last row.
     pub last: Vec<Op>,
@@ -67,6 +70,22 @@ pub(super) fn runs_ahead(program: &ChainProgram) -> bool {
         && !first.body.is_empty()
         && second.body.iter().any(is_long)
         && !first.body.iter().any(|inst| leaves(inst) || needs(inst))
+}
+
+/// Whether the last pass of a row can wait for the second of the next, in which it then comes first: it leaves nothing but memory,
+/// and what it needs the next row has not changed by then. A row buffer is read before that row writes to it.
+pub(super) fn runs_behind(program: &ChainProgram) -> bool {
+    let [first, second, third] = &program.phases[..] else { return false };
+    let reduced = |inst: &Inst| if let Inst::Reduce(_, slot) = inst { Some(*slot) } else { None };
+    let changed: Vec<u16> = first.body.iter().filter_map(reduced).collect();
+    let rows = || first.epilogue.iter().chain(&second.prologue).filter_map(RowInst::assigned);
+    let keeps =
+        |src: Src| !matches!(src, Src::Slot(slot) if changed.contains(&slot) || rows().any(|other| other == slot));
+    let leaves = |inst: &Inst| matches!(inst, Inst::Reduce(..) | Inst::Store(Dst::RowBuf(_)));
+    runs_ahead(program)
+        && third.epilogue.is_empty()
+        && !third.body.iter().any(|inst| leaves(inst) || is_long(inst))
+        && third.body.iter().flat_map(Inst::sources).flatten().all(keeps)
 }
 
 /// Whether an instruction takes many times as long as an addition.

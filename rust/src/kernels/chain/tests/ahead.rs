@@ -2,6 +2,7 @@
 
 use super::rows::softmax;
 use super::*;
+use crate::kernels::chain::code::Code;
 use crate::kernels::chain::compile::compile;
 use crate::kernels::chain::{BinaryFn, Dst, ReduceFn, RowInst, RowSrc, Src, UnaryFn};
 
@@ -85,6 +86,83 @@ fn a_softmax_is_the_same_row_by_row_and_ahead() {
 #[test]
 fn a_row_ahead_has_its_own_operands_and_reductions() {
     check(&in_place(), &[1]);
+}
+
+/// Whether a pass is all that a row does between its ends: then the last of the row before is in it.
+fn waits(program: &ChainProgram) -> bool {
+    let row = compile(program).ahead.expect("it runs ahead").row;
+    row.iter().filter(|op| op.code == Code::Pass).count() == 1
+}
+
+#[test]
+fn the_last_pass_waits_for_the_next_row_unless_that_changes_what_it_needs() {
+    assert!(waits(&softmax(DType::F32)));
+    let with = |change: &dyn Fn(&mut ChainProgram)| {
+        let mut program = softmax(DType::F32);
+        program.slots = 3;
+        change(&mut program);
+        program
+    };
+    let add = |slot| Inst::Binary(BinaryFn::AddF, Src::Slot(slot));
+    let copy = |slot| RowInst::Unary { slot, f: UnaryFn::NegF, src: RowSrc::Slot(0) };
+    // It needs what the next row has already: the maximum, a slot that is set behind the first pass, or before the second.
+    let needs: [&dyn Fn(&mut ChainProgram); 3] = [
+        &|program| program.phases[2].body.insert(1, add(0)),
+        &|program| {
+            program.phases[0].epilogue.push(copy(2));
+            program.phases[2].body.insert(1, add(2));
+        },
+        &|program| {
+            program.phases[1].prologue.push(copy(2));
+            program.phases[2].body.insert(1, add(2));
+        },
+    ];
+    // It leaves something, takes long, or is not the last.
+    let leaves: [&dyn Fn(&mut ChainProgram); 5] = [
+        &|program| program.phases[2].body.push(Inst::Reduce(ReduceFn::MaxF, 2)),
+        &|program| program.phases[2].body.push(Inst::Store(Dst::RowBuf(0))),
+        &|program| program.phases[2].epilogue.push(copy(2)),
+        &|program| program.phases[2].body.insert(1, Inst::Unary(UnaryFn::ExpF)),
+        &|program| program.phases.push(program.phases[2].clone()),
+    ];
+    for change in needs.into_iter().chain(leaves) {
+        let program = with(change);
+        assert!(!waits(&program));
+        check(&program, &[]);
+    }
+    // What is set behind the second pass, or before the last, is still there.
+    let keeps: [&dyn Fn(&mut ChainProgram); 2] = [
+        &|program| {
+            program.phases[1].epilogue.push(copy(2));
+            program.phases[2].body.insert(1, add(2));
+        },
+        &|program| {
+            program.phases[2].prologue.push(copy(2));
+            program.phases[2].body.insert(1, add(2));
+        },
+    ];
+    for change in keeps {
+        let program = with(change);
+        assert!(waits(&program));
+        check(&program, &[]);
+    }
+}
+
+/// It reads the row before once more, and one row for all; its result is where the next row, and the one after, are read from.
+#[test]
+fn the_last_pass_of_the_row_before_has_its_own_operands() {
+    let mut program = softmax(DType::F32);
+    program.mems = [DType::F32, DType::F32, DType::F16].map(|dtype| MemDecl { dtype }).to_vec();
+    program.phases[2].body = vec![
+        Inst::Load(Src::RowBuf(0)),
+        Inst::Binary(BinaryFn::MulF, Src::Slot(1)),
+        Inst::Binary(BinaryFn::AddF, Src::Mem(0)),
+        Inst::Binary(BinaryFn::MulF, Src::Mem(1)),
+        Inst::Store(Dst::Mem(2)),
+        Inst::Store(Dst::Mem(0)),
+    ];
+    assert!(waits(&program));
+    check(&program, &[1]);
 }
 
 #[test]
