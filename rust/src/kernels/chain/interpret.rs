@@ -8,7 +8,7 @@ use super::isa::Plan;
 use super::lane::{self, Bound};
 use super::loops;
 use super::reduction::{Partial, begin, finish, fold_chunk, has_nan};
-use super::{BinaryFn, Conversion, UnaryFn};
+use super::{BinaryFn, Conversion, UnaryFn, row};
 use crate::dtype::Rounding;
 use crate::kernels::simd;
 
@@ -235,7 +235,10 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                             Code::End => break,
                             Code::Stop => whole_only!(break 'row),
                             Code::Row => whole_only!({
-                                (S::ROW)(&*tables.rows.as_ptr().add(op.b as usize), frame);
+                                let row_op = &*tables.rows.as_ptr().add(op.b as usize);
+                                if !row::arithmetic(row_op, frame) {
+                                    (S::ROW)(row_op, frame);
+                                }
                                 forget!();
                             }),
                             Code::Begin => whole_only!(begin::<S>(&raw mut accumulator!(a), op.b)),

@@ -4,6 +4,7 @@ use super::calls::Calls;
 use super::compile::RowOp;
 use super::frame::Entry;
 use super::lane;
+use super::{BinaryFn, UnaryFn};
 use crate::dtype::DType;
 use crate::kernels::convert;
 
@@ -30,6 +31,31 @@ pub(super) unsafe fn row<S: Calls>(op: &RowOp, frame: *mut u8) {
                 *word(to) = S::first(lane::convert::<S>(conversion, S::splat(*word(from))));
             }
         }
+    }
+}
+
+/// Does an instruction that the processor has for one number, without the call that others need; `false` for those. The numbers
+/// are the same: each is rounded once. Between passes everything waits for these.
+///
+/// # Safety
+/// The frame is valid.
+#[inline(always)]
+pub(super) unsafe fn arithmetic(op: &RowOp, frame: *mut u8) -> bool {
+    // SAFETY: the caller vouches for the frame; offsets were made for it.
+    unsafe {
+        let word = |offset: u32| frame.add(offset as usize).cast::<f32>();
+        let (to, result) = match *op {
+            RowOp::Binary { to, f: BinaryFn::AddF, a, b } => (to, *word(a) + *word(b)),
+            RowOp::Binary { to, f: BinaryFn::SubF, a, b } => (to, *word(a) - *word(b)),
+            RowOp::Binary { to, f: BinaryFn::MulF, a, b } => (to, *word(a) * *word(b)),
+            RowOp::Binary { to, f: BinaryFn::DivF, a, b } => (to, *word(a) / *word(b)),
+            RowOp::Unary { to, f: UnaryFn::SqrtF, from } => (to, word(from).read().sqrt()),
+            RowOp::Unary { to, f: UnaryFn::RecipF, from } => (to, 1.0 / *word(from)),
+            RowOp::Unary { to, f: UnaryFn::RsqrtF, from } => (to, 1.0 / word(from).read().sqrt()),
+            _ => return false,
+        };
+        *word(to) = result;
+        true
     }
 }
 
