@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from checking import worker
+from checking import schedules, worker
 from interp.numbers import NUMPY, rounded
 from operations import cases, cases_movement, cases_picking, cases_products
 from operations.case import FLOATS, KINDS, UNSIGNED, Case, Shape, Sizes
@@ -113,9 +114,15 @@ def kernel_of(text: str, path: Path) -> Any:
     return scope["kernel"]
 
 
-def launch(kernel: Any, *args: torch.Tensor) -> None:
-    """One run of a kernel on the simulated chip."""
-    worker().run(kernel.compile(*args), *args)
+def launch(kernel: Any, *args: torch.Tensor, schedule: int = 0) -> None:
+    """Runs a kernel on the simulated chip, and again under one of the random schedules, which writes the same bits."""
+    compiled = kernel.compile(*args)
+    again = [arg.clone() for arg in args]
+    worker().run(compiled, *args)
+    others = schedules()
+    others[schedule % len(others)].run(compiled, *again)
+    for have, want in zip(again, args, strict=True):
+        assert torch.equal(have.view(torch.uint8), want.view(torch.uint8)), f"another result under schedule {schedule}"
 
 
 def check(case: Case, dtype: str, shape: Shape, partial: bool, directory: Path) -> None:
@@ -126,7 +133,7 @@ def check(case: Case, dtype: str, shape: Shape, partial: bool, directory: Path) 
     kernel = kernel_of(text, directory / f"kernel_{abs(hash((text, str(directory))))}.py")
     result = case.result or dtype
     out = to_torch(np.zeros(out_shape(case, sizes), NUMPY[result]), result)
-    launch(kernel, *(to_torch(array, own) for array, own in operands), out)
+    launch(kernel, *(to_torch(array, own) for array, own in operands), out, schedule=zlib.crc32(text.encode()))
     with np.errstate(all="ignore"):
         exact = [array.astype(np.float64 if own in FLOATS else np.int64) for array, own in operands]
         expected = rounded(case.expected(sizes, exact), getattr(pl, result))
