@@ -209,8 +209,8 @@ pub enum DeviceError {
         /// What went wrong and what to do.
         message: String,
     },
-    /// The sanitizers of `RunConfig(sanitize=)` found faults: races, reads of what nothing wrote, accesses out of bounds. The
-    /// launch ran to its end; the attribute `findings` has them as objects.
+    /// The sanitizers of `RunConfig(sanitize=)` found faults: races, reads of what nothing wrote, accesses out of bounds or to what
+    /// is not valid. The launch ran to its end; the attribute `findings` has them as objects.
     #[error("{0}")]
     Sanitizer(Box<Findings>),
     /// Memory for what the program creates could not be had.
