@@ -1,6 +1,7 @@
 //! What a checked step is about to touch: boxes, elements by index, valid regions of tiles.
 #![allow(unsafe_code)] // reads indices from tiles
 
+use super::beyond::site;
 use super::checked::Checker;
 use super::frame::{Frame, View};
 use super::interpret::Core;
@@ -38,7 +39,7 @@ impl Checker<'_> {
                 if let (true, Arg::Tile(tile)) = (self.sanitizers.bounds, op.args[0]) {
                     let valid = self.valid[tile as usize];
                     if region[0] > 0 && region[1] > 0 && (region[0] > valid[0] || region[1] > valid[1]) {
-                        self.report.invalid_tile(self.running, self.at, tile, region, valid, &self.tasks);
+                        self.report.invalid_tile(site!(self), tile, region, valid);
                     }
                 }
                 let rank = frame.tensors[slot as usize].rank;
@@ -116,7 +117,7 @@ impl Checker<'_> {
         };
         let exists = fits(&view.limits);
         if self.sanitizers.bounds && !(exists && fits(&view.dims)) {
-            self.report.outside(self.running, self.at, reach, &self.tasks);
+            self.report.outside(site!(self), reach);
             return exists;
         }
         // Without bounds, the step itself refuses.
@@ -158,7 +159,7 @@ impl Checker<'_> {
 
     fn in_range<'s>(&mut self, indices: &[i64], limit: i64, subject: impl Fn() -> Subject<'s>) {
         if let (true, Some(index)) = (self.sanitizers.bounds, indices.iter().find(|&&at| at < 0 || at >= limit)) {
-            self.report.bad_index(self.running, self.at, &subject(), *index, limit, &self.tasks);
+            self.report.bad_index(site!(self), &subject(), *index, limit);
         }
     }
 

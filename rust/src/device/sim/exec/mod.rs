@@ -8,6 +8,7 @@
 #![allow(unsafe_code)] // the device contract passes addresses
 
 mod access;
+mod beyond;
 mod block;
 mod checked;
 mod coverage;

@@ -1,9 +1,6 @@
 //! From addresses to what an author knows: tensors by name, boxes of them, tasks by kernel and line.
 
-use super::checked::Running;
 use super::frame::View;
-use super::inspect::Subject;
-use super::valid::Reach;
 use crate::device::findings::{Access, Action, BoxOf, Finding, FindingKind, Findings, MOST_FINDINGS};
 use crate::device::sim::sanitize::area::Area;
 use crate::device::sim::sanitize::log::Touch;
@@ -172,168 +169,7 @@ impl<'a> Reporter<'a> {
         self.add(FindingKind::Uninit, touch.at, touch.at, finding);
     }
 
-    /// An access to elements that a tensor does not have.
-    pub fn outside(&mut self, running: Option<Running>, at: Loc, reach: &Reach<'_>, tasks: &Tasks) {
-        let memory = self.reached(running, reach);
-        let dims: Vec<i64> = memory.shape.iter().map(|&dim| dim as i64).collect();
-        let axis = reach.beyond(&dims).unwrap_or(0);
-        let (access, tensor, remedy) = (reached_along(reach, axis), &memory.tensor, remedy(reach, "exists"));
-        let message = format!("{access} of {tensor:?}, which has {} elements there; {remedy}", dims[axis]);
-        self.bounds(running, at, reach.action, message, memory, tasks);
-    }
-
-    /// An access to elements that a tensor has and that are not valid.
-    pub fn beyond_valid(
-        &mut self,
-        running: Option<Running>,
-        at: Loc,
-        reach: &Reach<'_>,
-        axis: usize,
-        valid: i64,
-        tasks: &Tasks,
-    ) {
-        let memory = self.reached(running, reach);
-        let (access, tensor, remedy) = (reached_along(reach, axis), &memory.tensor, remedy(reach, "is valid"));
-        let message = format!("{access} of {tensor:?}, of which only {valid} are valid there; {remedy}");
-        self.bounds(running, at, reach.action, message, memory, tasks);
-    }
-
-    /// An access to a tensor of which more is declared valid than there is.
-    pub fn too_much_valid(
-        &mut self,
-        running: Option<Running>,
-        at: Loc,
-        reach: &Reach<'_>,
-        axis: usize,
-        valid: i64,
-        tasks: &Tasks,
-    ) {
-        let memory = self.reached(running, reach);
-        let message = format!(
-            "a valid_shape of {valid} along axis {axis} of {:?}, which has {} elements there; give it pl.min(n, {1})",
-            memory.tensor, memory.shape[axis]
-        );
-        self.bounds(running, at, reach.action, message, memory, tasks);
-    }
-
-    /// The box that is accessed.
-    fn reached(&self, running: Option<Running>, reach: &Reach<'_>) -> BoxOf {
-        let kernel = running.map(|running| running.kernel);
-        BoxOf {
-            tensor: self.name(kernel, reach.slot),
-            dtype: self.function(kernel).tensors[reach.slot as usize].dtype,
-            shape: reach.view.dims[..reach.view.rank].to_vec(),
-            offsets: reach.offsets.to_vec(),
-            extents: reach.extents.iter().map(|&extent| extent.max(0) as u64).collect(),
-        }
-    }
-
-    /// A read of an element of a tile that is not valid.
-    pub fn invalid_element(
-        &mut self,
-        running: Option<Running>,
-        at: Loc,
-        tile: u32,
-        index: [i64; 2],
-        valid: [i64; 2],
-        tasks: &Tasks,
-    ) {
-        let message = format!(
-            "a read of element {index:?} of a tile, of which {} x {} elements are valid: what lies outside is undefined; \
-             pl.fillpad gives it a value",
-            valid[0], valid[1]
-        );
-        let memory = self.in_tile(running, tile, index.to_vec(), vec![1, 1]);
-        self.bounds(running, at, Action::Read, message, memory, tasks);
-    }
-
-    /// An element that a tile does not have.
-    pub fn missing_element(
-        &mut self,
-        running: Option<Running>,
-        at: Loc,
-        tile: u32,
-        index: [i64; 2],
-        action: Action,
-        tasks: &Tasks,
-    ) {
-        let memory = self.in_tile(running, tile, index.to_vec(), vec![1, 1]);
-        let message = format!(
-            "an access to element {index:?} of a tile of {:?}; put it into an `if` that leaves such indices out (`and` and \
-             `or` evaluate both sides)",
-            memory.shape
-        );
-        self.bounds(running, at, action, message, memory, tasks);
-    }
-
-    fn in_tile(&self, running: Option<Running>, tile: u32, offsets: Vec<i64>, extents: Vec<u64>) -> BoxOf {
-        let slot = self.function(running.map(|running| running.kernel)).tiles[tile as usize];
-        let shape = vec![slot.rows.into(), slot.cols.into()];
-        BoxOf { tensor: "tile".into(), dtype: slot.dtype, shape, offsets, extents }
-    }
-
-    /// A store of more of a tile than is valid.
-    pub fn invalid_tile(
-        &mut self,
-        running: Option<Running>,
-        at: Loc,
-        tile: u32,
-        region: [i64; 2],
-        valid: [i64; 2],
-        tasks: &Tasks,
-    ) {
-        let message = format!(
-            "{} x {} elements of a tile are stored, and only {} x {} of them are valid: what lies outside is undefined; \
-             pl.fillpad gives it a value",
-            region[0], region[1], valid[0], valid[1]
-        );
-        let extents = region.iter().map(|&extent| extent.max(0) as u64).collect();
-        let memory = self.in_tile(running, tile, vec![0, 0], extents);
-        self.bounds(running, at, Action::Read, message, memory, tasks);
-    }
-
-    /// An index that counts nothing.
-    pub fn bad_index(
-        &mut self,
-        running: Option<Running>,
-        at: Loc,
-        subject: &Subject<'_>,
-        index: i64,
-        limit: i64,
-        tasks: &Tasks,
-    ) {
-        let kernel = running.map(|running| running.kernel);
-        let function = self.function(kernel);
-        let (tensor, dtype, shape) = match subject {
-            Subject::Tensor(slot, view) => {
-                let dtype = function.tensors[*slot as usize].dtype;
-                (self.name(kernel, *slot), dtype, view.dims[..view.rank].to_vec())
-            }
-            Subject::Tile(slot) => {
-                let tile = function.tiles[*slot as usize];
-                ("tile".to_owned(), tile.dtype, vec![tile.rows.into(), tile.cols.into()])
-            }
-        };
-        let message = format!("an index of {index}, where {tensor:?} has indices from 0 to {}", limit - 1);
-        let memory = BoxOf { tensor, dtype, shape, offsets: vec![index], extents: vec![1] };
-        self.bounds(running, at, Action::Read, message, memory, tasks);
-    }
-
-    fn bounds(
-        &mut self,
-        running: Option<Running>,
-        at: Loc,
-        action: Action,
-        message: String,
-        memory: BoxOf,
-        tasks: &Tasks,
-    ) {
-        let running = running.map(|running| (running.task, running.block));
-        let accesses = vec![self.access(running, at, action, memory.clone(), tasks)];
-        self.add(FindingKind::Bounds, at, at, Finding { kind: FindingKind::Bounds, message, accesses, memory });
-    }
-
-    fn add(&mut self, kind: FindingKind, first: Loc, second: Loc, finding: Finding) {
+    pub(super) fn add(&mut self, kind: FindingKind, first: Loc, second: Loc, finding: Finding) {
         let key = |at: Loc| (at.0, at.1, at.2);
         let (first, second) = if key(first) <= key(second) { (first, second) } else { (second, first) };
         if !self.seen.insert((kind, first, second, finding.memory.tensor.clone())) {
@@ -351,7 +187,14 @@ impl<'a> Reporter<'a> {
         self.access(Some((touch.task, touch.block)), touch.at, touch.action, memory, tasks)
     }
 
-    fn access(&self, running: Option<(u32, u64)>, at: Loc, action: Action, memory: BoxOf, tasks: &Tasks) -> Access {
+    pub(super) fn access(
+        &self,
+        running: Option<(u32, u64)>,
+        at: Loc,
+        action: Action,
+        memory: BoxOf,
+        tasks: &Tasks,
+    ) -> Access {
         let task = running.map(|(task, _)| tasks.get(task));
         let launch = task.map_or(at, |task| task.at);
         let kernel = task.and_then(|task| task.kernel);
@@ -368,11 +211,11 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    fn function(&self, kernel: Option<u32>) -> &'a Function {
+    pub(super) fn function(&self, kernel: Option<u32>) -> &'a Function {
         kernel.map_or(&self.program.entry, |kernel| &self.program.kernels[kernel as usize])
     }
 
-    fn name(&self, kernel: Option<u32>, slot: u32) -> String {
+    pub(super) fn name(&self, kernel: Option<u32>, slot: u32) -> String {
         let named = self.function(kernel).source.tensors.get(slot as usize);
         named.filter(|name| !name.is_empty()).cloned().unwrap_or_else(|| "a tensor".into())
     }
@@ -380,18 +223,4 @@ impl<'a> Reporter<'a> {
     fn file(&self, at: Loc) -> String {
         self.program.files.get(at.0 as usize).cloned().unwrap_or_default()
     }
-}
-
-/// Where along an axis an access goes.
-fn reached_along(reach: &Reach<'_>, axis: usize) -> String {
-    let (offset, extent) = (reach.offsets[axis], reach.extents[axis].max(0));
-    format!("an access to [{offset}:{}] along axis {axis}", offset.saturating_add(extent))
-}
-
-/// What to do about an access to more than what `there`.
-fn remedy(reach: &Reach<'_>, there: &str) -> String {
-    if reach.extents.iter().all(|&extent| extent == 1) {
-        return "put it into an `if` that leaves such indices out (`and` and `or` evaluate both sides)".into();
-    }
-    format!("make the box smaller, or pass valid_shape with the extent that {there}")
 }

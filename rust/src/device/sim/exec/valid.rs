@@ -1,5 +1,6 @@
 //! What the source declares valid of device memory, and what is accessed beyond it.
 
+use super::beyond::site;
 use super::checked::Checker;
 use super::frame::{Frame, View};
 use super::interpret::Element;
@@ -40,9 +41,9 @@ impl Checker<'_> {
         let Some(valid) = self.declared_valid(reach.slot, frame) else { return };
         let dims = &reach.view.dims;
         if let Some(axis) = (0..reach.view.rank).find(|&axis| !(0..=dims[axis] as i64).contains(&valid[axis])) {
-            self.report.too_much_valid(self.running, self.at, reach, axis, valid[axis], &self.tasks);
+            self.report.too_much_valid(site!(self), reach, axis, valid[axis]);
         } else if let Some(axis) = reach.beyond(&valid) {
-            self.report.beyond_valid(self.running, self.at, reach, axis, valid[axis], &self.tasks);
+            self.report.beyond_valid(site!(self), reach, axis, valid[axis]);
         }
     }
 
@@ -59,14 +60,7 @@ impl Checker<'_> {
                     // As for `Insert`: the smallest region with both.
                     *valid = [valid[0].max(at[0] + 1), valid[1].max(at[1] + 1)];
                 } else if at[0] >= valid[0] || at[1] >= valid[1] {
-                    self.report.invalid_element(
-                        self.running,
-                        self.at,
-                        slot,
-                        at,
-                        self.valid[slot as usize],
-                        &self.tasks,
-                    );
+                    self.report.invalid_element(site!(self), slot, at, self.valid[slot as usize]);
                 }
             }
         }
@@ -76,11 +70,11 @@ impl Checker<'_> {
     pub fn check_missing_element(&mut self, place: Source, index: &[Operand], frame: &Frame, action: Action) {
         match place {
             Source::Tensor(slot) => on_element(slot, index, frame, action, |reach| {
-                self.report.outside(self.running, self.at, reach, &self.tasks);
+                self.report.outside(site!(self), reach);
             }),
             Source::Tile { slot, .. } => {
                 let at = in_tile(index, frame);
-                self.report.missing_element(self.running, self.at, slot, at, action, &self.tasks);
+                self.report.missing_element(site!(self), slot, at, action);
             }
         }
     }
