@@ -274,3 +274,74 @@ def test_a_scalar_parameter_says_how_much_of_another_is_valid(rows: int) -> None
     x = f32(8, 16)
     *_, out = run(Counted, x, np.array([rows], np.int32), empty(8, 16))
     np.testing.assert_array_equal(out, filled((8, 16), (rows, 9), x))
+
+
+@pl.jit
+def chosen_view(
+    x: pl.Tensor[[16, 64], pl.FP32], n: pl.Tensor[[1], pl.INT32], out: pl.Out[pl.Tensor[[16, 64], pl.FP32]]
+):
+    k = pl.read(n, [0])
+    s = pl.slice(x, [16, 64], [0, 0], valid_shape=[k + 1, 64])
+    if k > 8:
+        s = pl.slice(x, [16, 64], [0, 0], valid_shape=[k - 3, 64])
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:, :] = pl.fillpad(s[:, :])
+    return out
+
+
+@pl.jit
+def carried_view(
+    x: pl.Tensor[[16, 64], pl.FP32], n: pl.Tensor[[1], pl.INT32], out: pl.Out[pl.Tensor[[16, 64], pl.FP32]]
+):
+    s = pl.slice(x, [16, 64], [0, 0], valid_shape=[5, 64])
+    for i in pl.range(3):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:, :] = pl.fillpad(s[:, :])
+        s = pl.slice(x, [16, 64], [0, 0], valid_shape=[i + 1, 64])
+    return out
+
+
+@pl.jit
+def chosen_number(
+    x: pl.Tensor[[16, 64], pl.FP32], n: pl.Tensor[[1], pl.INT32], out: pl.Out[pl.Tensor[[16, 64], pl.FP32]]
+):
+    k = pl.read(n, [0])
+    rows = k + 1
+    if k > 8:
+        rows = k - 3
+    s = pl.slice(x, [16, 64], [0, 0], valid_shape=[rows, 64])
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:, :] = pl.fillpad(s[:, :])
+    return out
+
+
+@pl.jit
+def chosen_place(
+    x: pl.Tensor[[16, 64], pl.FP32], n: pl.Tensor[[1], pl.INT32], out: pl.Out[pl.Tensor[[16, 64], pl.FP32]]
+):
+    k = pl.read(n, [0])
+    s = pl.slice(x, [16, 64], [0, 0], valid_shape=[k, 64])
+    if k > 8:
+        s = pl.slice(x, [16, 64], [2, 0], valid_shape=[k, 64])
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:, :] = pl.fillpad(s[:, :])
+    return out
+
+
+def test_a_view_keeps_what_is_valid_of_it_where_paths_meet() -> None:
+    """It kept the extents of one path, also where another was taken."""
+    for kernel, error, text in (
+        (chosen_view, KernelTypeError, "of the view 's', other extents are valid on each path"),
+        (carried_view, KernelValueError, "of the view 's', other extents are valid before the loop than at its end"),
+    ):
+        with pytest.raises(error, match=text):
+            kernel.lower(f32(16, 64), np.array([5], np.int32), empty(16, 64))
+
+
+@pytest.mark.parametrize("k", [5, 9])
+def test_a_path_may_choose_the_number_or_the_place(k: int) -> None:
+    x, n = f32(16, 64), np.array([k], np.int32)
+    *_, out = run(chosen_number.lower(x, n, empty(16, 64)), x, n, empty(16, 64))
+    np.testing.assert_array_equal(out, filled((16, 64), (k - 3 if k > 8 else k + 1, 64), x))
+    *_, out = run(chosen_place.lower(x, n, empty(16, 64)), x, n, empty(16, 64))
+    np.testing.assert_array_equal(out, filled((16, 64), (k, 64), x[2:] if k > 8 else x))

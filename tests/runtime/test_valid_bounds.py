@@ -115,9 +115,10 @@ def test_what_is_valid_on_both_sides_is_clean_and_done() -> None:
 
 
 def test_more_valid_than_there_is_is_reported_with_what_to_do() -> None:
-    for found in (bounds(tail, X, number(17), out(16, 64)), bounds(tail, X, number(-1), out(16, 64))):
+    for rows, remedy in ((17, "pl.min(n, 16)"), (-1, "pl.max(n, 0)")):
+        found = bounds(tail, X, number(rows), out(16, 64))
         assert {finding.memory.tensor for finding in found} == {"source", "target"}
-        assert all("which has 16 elements there; give it pl.min(n, 16)" in finding.message for finding in found)
+        assert all(f"which has 16 elements there; give it {remedy}" in finding.message for finding in found)
 
 
 @pl.jit

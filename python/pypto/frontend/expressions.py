@@ -128,7 +128,7 @@ class Expressions:
             if frame.unsure:
                 self._refuse_unsure(node, found)
             if isinstance(found, Ambiguous):
-                builder.fail("type", found.text, node, "a name keeps its type; use two names")
+                builder.fail("type", found.text, node, found.hint)
             return usable(builder, found)
         self.reader.regions.look_back(node)
         outside = frame.namespace.find(node.id)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pypto.frontend import views
@@ -31,9 +32,9 @@ from pypto.frontend.values import (
     is_scalar,
     same_type,
 )
-from pypto.ir.exprs import Const, ScalarVar, cast, index
+from pypto.ir.exprs import Const, Dim, ScalarVar, cast, index, spelt_out
 from pypto.ir.nodes import BreakStmt, ContinueStmt, ForStmt, Let, OpStmt, Stmt, Var, WhileStmt, children
-from pypto.ir.types import TensorType, TileType, same_box, same_valid
+from pypto.ir.types import TensorType, TileType, same_box, same_extents, same_valid
 from pypto.language.dtypes import INDEX
 
 if TYPE_CHECKING:
@@ -239,13 +240,30 @@ class Regions:
                 return PyValue(TASK_ID.obj, kept.ids if isinstance(kept, PyValue) else None)
             return _two_meanings(name, left, right)
         if isinstance(left.type, TensorType):
-            return Var(name, left.type, self.builder.loc(node), mutable=True)
+            if not same_extents(left.type.valid, right.type.valid):
+                text = f"of the view {called(name)}, other extents are valid on each path"
+                return Ambiguous(text, "slice it after the branch, with a number of each path: valid_shape=[n, ...]")
+            return Var(name, self._outside(left.type, node), self.builder.loc(node), mutable=True)
         if not same_valid(left.tile, right.tile):
             return self._wide(name, left.tile, node)
         if isinstance(home, Var) and same_box(home.tile, left.tile) and same_valid(home.tile, left.tile):
             home.mutable = True
             return home
         return Var(name, left.type, self.builder.loc(node), mutable=True)
+
+    def _outside(self, type: TensorType, node: ast.If) -> TensorType:
+        """The type of a view that both arms give, of numbers from before the branch: arms have names of their own for them."""
+
+        def outside(dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
+            return tuple(
+                self.builder.dim(spelt_out(dim), node) if isinstance(dim, ScalarVar) and dim.form is not None else dim
+                for dim in dims
+            )
+
+        if self.builder.explicit:
+            return type
+        partial = None if type.partial is None else outside(type.partial)
+        return replace(type, shape=outside(type.shape), partial=partial)
 
     # Loops.
 
@@ -455,6 +473,14 @@ class Regions:
                     continue
                 if value.is_tensor and not home.is_tensor:
                     value = views.load_whole(builder, value, node)
+                if home.is_tensor and not same_extents(home.type.valid, value.type.valid):
+                    builder.report(
+                        "value",
+                        f"of the view {called(name)}, other extents are valid before the loop than at its end",
+                        node,
+                        "slice it in the loop where it is used, and carry the number alone: valid_shape=[n, ...]",
+                    )
+                    continue
                 if not home.is_tensor and not _holds(home.tile, value.tile):
                     needs.wide.add(name)
                     continue

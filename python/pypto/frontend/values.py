@@ -69,10 +69,10 @@ class Poison:
 
 
 class Ambiguous(Poison):
-    """A name that means different things on different paths. `text` says so where it is used."""
+    """A name that means different things on different paths. `text` and `hint` say so where it is used."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+    def __init__(self, text: str, hint: str = "a name keeps its type; use two names") -> None:
+        self.text, self.hint = text, hint
 
 
 POISON = Poison()

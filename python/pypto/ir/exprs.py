@@ -249,6 +249,15 @@ def linear(expr: Expr) -> _Linear:
     return {expr: 1}, 0
 
 
+def spelt_out(var: ScalarVar) -> Expr:
+    """The value of an extent that has a definition, of what definitions are made of."""
+    terms, constant = linear(var)
+    result: Expr = index(constant)
+    for atom, factor in terms.items():
+        result = binary("add", result, binary("mul", cast(atom, INDEX), index(factor), INDEX), INDEX)
+    return result
+
+
 def _combine(left: _Linear, right: _Linear, sign: int) -> _Linear:
     terms = dict(left[0])
     for atom, factor in right[0].items():

@@ -53,9 +53,10 @@ impl Reporter<'_> {
     /// An access to a tensor of which more is declared valid than there is.
     pub fn too_much_valid(&mut self, site: Site<'_>, reach: &Reach<'_>, axis: usize, valid: i64) {
         let memory = self.reached(site, reach);
+        let (tensor, extent) = (&memory.tensor, memory.shape[axis]);
+        let remedy = if valid < 0 { "pl.max(n, 0)".into() } else { format!("pl.min(n, {extent})") };
         let message = format!(
-            "a valid_shape of {valid} along axis {axis} of {:?}, which has {} elements there; give it pl.min(n, {1})",
-            memory.tensor, memory.shape[axis]
+            "a valid_shape of {valid} along axis {axis} of {tensor:?}, which has {extent} elements there; give it {remedy}"
         );
         self.bounds(site, reach.action, message, memory);
     }
