@@ -1,5 +1,7 @@
 """What is valid of device memory: said by slices and annotations, carried into kernels."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from checking import empty, f32, run
@@ -280,7 +282,7 @@ def test_a_scalar_parameter_says_how_much_of_another_is_valid(rows: int) -> None
 def chosen_view(
     x: pl.Tensor[[16, 64], pl.FP32], n: pl.Tensor[[1], pl.INT32], out: pl.Out[pl.Tensor[[16, 64], pl.FP32]]
 ):
-    k = pl.read(n, [0])
+    k = pl.cast(pl.read(n, [0]), pl.INDEX)
     s = pl.slice(x, [16, 64], [0, 0], valid_shape=[k + 1, 64])
     if k > 8:
         s = pl.slice(x, [16, 64], [0, 0], valid_shape=[k - 3, 64])
@@ -305,7 +307,7 @@ def carried_view(
 def chosen_number(
     x: pl.Tensor[[16, 64], pl.FP32], n: pl.Tensor[[1], pl.INT32], out: pl.Out[pl.Tensor[[16, 64], pl.FP32]]
 ):
-    k = pl.read(n, [0])
+    k = pl.cast(pl.read(n, [0]), pl.INDEX)
     rows = k + 1
     if k > 8:
         rows = k - 3
@@ -319,7 +321,7 @@ def chosen_number(
 def chosen_place(
     x: pl.Tensor[[16, 64], pl.FP32], n: pl.Tensor[[1], pl.INT32], out: pl.Out[pl.Tensor[[16, 64], pl.FP32]]
 ):
-    k = pl.read(n, [0])
+    k = pl.cast(pl.read(n, [0]), pl.INDEX)
     s = pl.slice(x, [16, 64], [0, 0], valid_shape=[k, 64])
     if k > 8:
         s = pl.slice(x, [16, 64], [2, 0], valid_shape=[k, 64])
@@ -345,3 +347,42 @@ def test_a_path_may_choose_the_number_or_the_place(k: int) -> None:
     np.testing.assert_array_equal(out, filled((16, 64), (k - 3 if k > 8 else k + 1, 64), x))
     *_, out = run(chosen_place.lower(x, n, empty(16, 64)), x, n, empty(16, 64))
     np.testing.assert_array_equal(out, filled((16, 64), (k, 64), x[2:] if k > 8 else x))
+
+
+@pl.jit
+def chosen_tile(
+    x: pl.Tensor[[16, 64], pl.FP32], n: pl.Tensor[[1], pl.INT32], out: pl.Out[pl.Tensor[[16, 64], pl.FP32]]
+):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        k = pl.cast(pl.read(n, [0]), pl.INDEX)
+        if k > 8:
+            t = pl.load(x, [0, 0], [16, 64], valid_shape=[k + 1, 64])
+        else:
+            t = pl.neg(pl.load(x, [0, 0], [16, 64], valid_shape=[k + 1, 64]))
+        out = pl.store(pl.fillpad(t), [0, 0], out)
+    return out
+
+
+@pl.jit
+def chosen_again(
+    x: pl.Tensor[[16, 64], pl.FP32], n: pl.Tensor[[1], pl.INT32], out: pl.Out[pl.Tensor[[16, 64], pl.FP32]]
+):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        k = pl.cast(pl.read(n, [0]), pl.INDEX)
+        t = pl.load(x, [0, 0], [16, 64], valid_shape=[k + 1, 64])
+        first = t
+        if k > 8:
+            t = pl.load(x, [0, 0], [16, 64], valid_shape=[k + 1, 64])
+        else:
+            t = pl.neg(pl.load(x, [0, 0], [16, 64], valid_shape=[k + 1, 64]))
+        out = pl.store(pl.add(pl.fillpad(t), pl.sub(pl.fillpad(first), pl.fillpad(first))), [0, 0], out)
+    return out
+
+
+@pytest.mark.parametrize("kernel", [chosen_tile, chosen_again])
+@pytest.mark.parametrize("k", [5, 9])
+def test_a_tile_of_either_arm_has_the_number_of_that_arm(kernel: Any, k: int) -> None:
+    """It had that of the first arm, which is no number where the second ran."""
+    x, n = f32(16, 64), np.array([k], np.int32)
+    *_, out = run(kernel.lower(x, n, empty(16, 64)), x, n, empty(16, 64))
+    np.testing.assert_array_equal(out, filled((16, 64), (k + 1, 64), x if k > 8 else -x))

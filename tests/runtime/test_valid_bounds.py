@@ -99,7 +99,7 @@ def test_a_store_of_more_than_is_valid_of_its_destination_is_reported(kernel: An
 
 @pl.jit
 def tail(x: pl.Tensor[[16, 64], pl.FP32], n: pl.Tensor[[1], pl.INT32], out: pl.Out[pl.Tensor[[16, 64], pl.FP32]]):
-    rows = pl.read(n, [0])
+    rows = pl.cast(pl.read(n, [0]), pl.INDEX)
     source = pl.slice(x, [16, 64], [0, 0], valid_shape=[rows, 64])
     target = pl.slice(out, [16, 64], [0, 0], valid_shape=[rows, 64])
     with pl.at(level=pl.Level.CORE_GROUP):

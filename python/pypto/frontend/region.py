@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from pypto.frontend.moves import Move
 from pypto.frontend.values import Value
-from pypto.ir.exprs import ScalarVar
-from pypto.ir.nodes import BreakStmt, ContinueStmt, IfStmt, OpStmt, Stmt, Var
+from pypto.ir.effects import defined
+from pypto.ir.exprs import Dim, ScalarVar
+from pypto.ir.nodes import BreakStmt, ContinueStmt, IfStmt, OpStmt, Stmt, Var, walk
 
 if TYPE_CHECKING:
     from pypto.frontend.reader import Reader
@@ -142,6 +143,11 @@ class Arm:
     def leaves(self) -> bool:
         """Whether it ends with `break` or `continue`, so that nothing of it reaches what follows."""
         return leaves(self.block)
+
+    def names(self, dims: tuple[Dim, ...]) -> bool:
+        """Whether some of these extents have their names in this arm, and no value where it did not run."""
+        fixed = {dim for dim in dims if isinstance(dim, ScalarVar) and not dim.mutable}
+        return any(defined(stmt) in fixed for stmt in walk(self.block)) if fixed else False
 
 
 def leaves(block: list[Stmt]) -> bool:

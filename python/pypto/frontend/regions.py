@@ -118,7 +118,7 @@ class Regions:
         then = self._arm(node.body, names, homes, region)
         for name, value in then.values.items():  # the other arm assigns what this one introduced
             tile = self._sole_tile(value)
-            if name not in before and tile is not None:
+            if name not in before and tile is not None and not then.names(tile.tile.valid):
                 homes[name] = tile
                 region.introduced.add(name)
         builder.restore(before)
@@ -183,7 +183,7 @@ class Regions:
             if name in region.left and not same_type(left, right):
                 raise ReadAgain(region, Needs(anew={name}))
             try:
-                home = self._meet(node, name, left, right, homes.get(name))
+                home = self._meet(node, name, left, right, homes.get(name), then)
             except Refused:
                 home = POISON
             builder.bind(name, home)
@@ -223,7 +223,9 @@ class Regions:
                 return views.load_whole(self.builder, value, node)
         return value
 
-    def _meet(self, node: ast.If, name: str, left: Value, right: Value, home: Var | ScalarVar | None) -> Value:
+    def _meet(
+        self, node: ast.If, name: str, left: Value, right: Value, home: Var | ScalarVar | None, then: Arm
+    ) -> Value:
         """The home of a name after a branch; `left` itself where both arms agree."""
         if left is right or (isinstance(left, (Const, PyValue)) and left == right):
             return left
@@ -244,7 +246,7 @@ class Regions:
                 text = f"of the view {called(name)}, other extents are valid on each path"
                 return Ambiguous(text, "slice it after the branch, with a number of each path: valid_shape=[n, ...]")
             return Var(name, self._outside(left.type, node), self.builder.loc(node), mutable=True)
-        if not same_valid(left.tile, right.tile):
+        if not same_valid(left.tile, right.tile) or then.names(left.tile.valid):
             return self._wide(name, left.tile, node)
         if isinstance(home, Var) and same_box(home.tile, left.tile) and same_valid(home.tile, left.tile):
             home.mutable = True
@@ -252,7 +254,7 @@ class Regions:
         return Var(name, left.type, self.builder.loc(node), mutable=True)
 
     def _outside(self, type: TensorType, node: ast.If) -> TensorType:
-        """The type of a view that both arms give, of numbers from before the branch: arms have names of their own for them."""
+        """The type of a view that both arms give, of numbers from before the branch: an arm has names of its own."""
 
         def outside(dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
             return tuple(
