@@ -36,8 +36,8 @@ def settings(question: str) -> list[tuple[int, str | None]]:
 def environment(threads: int, isa: str | None) -> dict[str, str]:
     """For a process of a setting: many libraries decide once how many threads they use.
 
-    The threads of numpy's product sleep when it is done. Otherwise they look for work for a while, on the CPU of whoever
-    is next: at two threads the product after theirs took half as long again, and so did a peak.
+    The threads of numpy's product sleep when it is done. Otherwise they look for work for a while, on the CPU of
+    whoever is next: at two threads the product after theirs took half as long again.
     """
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
     given = dict.fromkeys(names, str(threads)) | {"OPENBLAS_THREAD_TIMEOUT": "4"} | ({"PYPTO_ISA": isa} if isa else {})
