@@ -11,6 +11,9 @@ import torch
 
 from pypto.runtime import ChipWorker, DeviceTensor, RunConfig
 
+GUARD = b"\xa5" * 8
+"""How the memory behind a tensor begins."""
+
 
 def smash(worker: ChipWorker, tensor: DeviceTensor, behind: int = 0) -> None:
     """Overwrites a byte behind the end of a tensor, as a defect of the device would: kernels cannot."""
@@ -23,10 +26,10 @@ def smash(worker: ChipWorker, tensor: DeviceTensor, behind: int = 0) -> None:
                 continue
             first, end = (int(address, 16) for address in found.groups())
             memory.seek(first)
-            at = memory.read(min(end - first, 16 << 20)).find(pattern)
             # A new mapping is put below the others, so its device memory is near the start of what the kernel merged.
-            # Other copies of the pattern lie on the heap, at no granule.
-            if at != -1 and at % 256 == 0 and end - first >= 1 << 20:
+            # What lies behind other copies of the pattern, on the heap, is no guard.
+            at = memory.read(min(end - first, 16 << 20)).find(pattern + GUARD)
+            if at != -1:
                 ctypes.memset(first + at + tensor.nbytes + behind, 0x77, 1)
                 return
     raise AssertionError("device memory was not found")
