@@ -19,19 +19,28 @@ def smash(worker: ChipWorker, tensor: DeviceTensor, behind: int = 0) -> None:
     """Overwrites a byte behind the end of a tensor, as a defect of the device would: kernels cannot."""
     pattern = os.urandom(tensor.nbytes)
     worker.copy_to(tensor, torch.frombuffer(bytearray(pattern), dtype=torch.uint8))
-    with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", buffering=0) as memory:
-        for line in maps:
-            found = re.match(r"([0-9a-f]+)-([0-9a-f]+) rw-p 00000000 00:00 0 +$", line)
-            if found is None:
-                continue
-            first, end = (int(address, 16) for address in found.groups())
-            memory.seek(first)
-            # A new mapping is put below the others, so its device memory is near the start of what the kernel merged.
-            # What lies behind other copies of the pattern, on the heap, is no guard.
-            at = memory.read(min(end - first, 16 << 20)).find(pattern + GUARD)
-            if at != -1:
-                ctypes.memset(first + at + tensor.nbytes + behind, 0x77, 1)
-                return
+    end = host_address(pattern) + tensor.nbytes
+    ctypes.memset(end + behind, 0x77, 1)
+
+
+def host_address(pattern: bytes) -> int:
+    """Where in this process the device memory lies that holds the pattern and a guard behind it."""
+    overlap = len(pattern) + len(GUARD)
+    # One buffer, there before the mappings are listed: none that is listed goes away while they are read.
+    part = bytearray(4 << 20)
+    with open("/proc/self/maps") as maps:
+        mappings = re.findall(r"^([0-9a-f]+)-([0-9a-f]+) rw-p 00000000 00:00 0 +$", maps.read(), re.MULTILINE)
+    with open("/proc/self/mem", "rb", buffering=0) as memory:
+        for first, last in ((int(first, 16), int(last, 16)) for first, last in mappings):
+            for start in range(first, last, len(part) - overlap):
+                memory.seek(start)
+                held = memory.readinto(memoryview(part)[: last - start])
+                # Pattern and guard are looked for one by one: put together they would lie on the heap, and be found.
+                at = part.find(pattern, 0, held)
+                while at != -1:
+                    if part.startswith(GUARD, at + len(pattern)):
+                        return start + at
+                    at = part.find(pattern, at + 1, held)
     raise AssertionError("device memory was not found")
 
 
