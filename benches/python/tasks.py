@@ -11,7 +11,7 @@ import task_kernels
 import torch
 from device import Bench
 from measure import Contest, Result
-from yardsticks import library
+from yardsticks import Team, library
 
 
 def results(threads: int, seconds: float) -> list[Result]:
@@ -35,7 +35,7 @@ def tiny(contest: Contest) -> Result:
 
 
 def cores(contests: functools.partial[Contest], threads: int) -> list[Result]:
-    """Two workers in turn."""
+    """Two workers in turn, and bare arithmetic: what the machine's cores bring when nothing is scheduled."""
     side = 1024
     floats = [torch.rand(side, side) - 0.5 for _ in range(2)]
     halves = [tensor.to(torch.bfloat16) for tensor in floats]
@@ -54,8 +54,11 @@ def cores(contests: functools.partial[Contest], threads: int) -> list[Result]:
     # It does not fit the caches: two cores wait for memory.
     shown = {"softmax, 4096x1024"}
     rows = []
+    alone, team = Team(1), Team(threads)
     for name, (kernel, *args) in cases.items():
         contest = contests()
+        for label, peak in (("peak of one core", alone), ("peak", team)):
+            contest.add(label, "run('fp32')", {"run": peak.run_peak})
         with Bench(1) as one, Bench(threads) as all_cores:
             one.add(contest, kernel, *args, name="one core")
             all_cores.add(contest, kernel, *args)
@@ -63,6 +66,7 @@ def cores(contests: functools.partial[Contest], threads: int) -> list[Result]:
         # The target is stated for two cores where arithmetic is the limit; what else they bring is shown.
         target = 1.9 if threads == 2 and name not in shown else None
         speedup = times["one core"] / times["pypto"]
+        note = f"bare arithmetic {threads * times['peak of one core'] / times['peak']:.3g} times"
         label = f"{threads} cores against one: {name}"
-        rows.append(Result(label, speedup, target, "times", at_least=True, threads=threads, figures=times))
+        rows.append(Result(label, speedup, target, "times", note, at_least=True, threads=threads, figures=times))
     return rows

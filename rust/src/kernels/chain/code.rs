@@ -153,8 +153,8 @@ macro_rules! define {
             /// Begins a pass over the row, whose `b` instructions are next.
             Pass,
             /// The loop number `step_b` instead of the `a` instructions after this, where there are chunks of its size; the
-            /// instructions that it is made of are those from `b` on of the tails. `step_a`: whether it is paced
-            /// where results go past the caches.
+            /// instructions that it is made of are those from `b` on of the tails. `step_a`: its
+            /// [`pace`](super::passes::pace).
             Loop,
             /// What whole chunks leave of the row, by the code from `b` on.
             Tail,
@@ -216,7 +216,8 @@ macro_rules! define {
             /// The [`Call`] number `b` of `a` and the accumulator.
             RevCallVec,
             RevCallWord,
-            /// Asks for the chunk of the next row.
+            /// Asks for the chunk of the next row, or for as much as that in the other pass: `step_b` is an
+            /// [`Asked`](super::passes::Asked).
             Prefetch,
             ExpF,
             $($unary,)*

@@ -3,7 +3,7 @@
 use super::code::{Access, Code, Function, Op};
 use super::frame::Layout;
 use super::lane::Bound;
-use super::passes::{Ahead, Parts, asking, is_paced, op, pass, runs_ahead, runs_behind};
+use super::passes::{Ahead, Asked, Parts, asked, op, pace, pass, runs_ahead, runs_behind};
 use super::recompute::recompute;
 use super::{BinaryFn, ChainProgram, Conversion, Dst, Inst, Phase, ReduceFn, RowInst, RowSrc, Src, UnaryFn};
 use crate::dtype::DType;
@@ -191,22 +191,22 @@ impl Compiler<'_> {
             beside(Whose::RowBefore).body(&self.program.phases[2], 0, &mut behind);
         }
         let mut requests = Vec::new();
-        next.prefetches(1, &mut requests);
+        next.prefetches(Asked::All, &mut requests);
         let mut both = Vec::new();
         self.body(&self.program.phases[1], self.first_reductions(), &mut both);
         next.body(&self.program.phases[0], 0, &mut both);
         let rest = [&phases[2..].concat()[..], &stop].concat();
         let after = if waits { [&parts[2].prologue[..], &stop].concat() } else { rest.clone() };
         let mut row = |behind: &[Op]| {
-            let joint = pass(&[&requests[..], behind, &both].concat(), false, tables);
+            let joint = pass(&[&requests[..], behind, &both].concat(), 0, tables);
             [&first.ends[..], &second.prologue, &first.begins, &second.begins, &joint, &second.ends, &after].concat()
         };
         let (opening, row) = (row(&[]), row(&behind));
         Ahead {
-            first: [&first.begins[..], &pass(&first.body, first.paced, tables), &stop].concat(),
+            first: [&first.begins[..], &pass(&first.body, first.pace, tables), &stop].concat(),
             opening,
             row,
-            last: [&pass(&behind, false, tables)[..], &first.ends, &phases[1], &rest].concat(),
+            last: [&pass(&behind, 0, tables)[..], &first.ends, &phases[1], &rest].concat(),
         }
     }
 
@@ -223,8 +223,8 @@ impl Compiler<'_> {
         let begins = reductions.iter().map(|of| Op { a: of.accumulator, b: of.f.identity(), ..op(Code::Begin) });
         let begins = begins.collect();
         let mut body = Vec::new();
-        if !phase.body.is_empty() {
-            self.prefetches(index, &mut body);
+        if let Some(part) = asked(self.program, index) {
+            self.prefetches(part, &mut body);
         }
         self.body(phase, accumulators, &mut body);
         let prologue = self.rows(&phase.prologue, tables);
@@ -233,8 +233,7 @@ impl Compiler<'_> {
         let finishes = (first..tables.reductions.len() as u32).map(|number| Op { b: number, ..op(Code::Finish) });
         let mut ends: Vec<Op> = finishes.collect();
         ends.extend(self.rows(&phase.epilogue, tables));
-        let paced = is_paced(self.program, index);
-        Parts { prologue, begins, body, paced, ends }
+        Parts { prologue, begins, body, pace: pace(self.program, index), ends }
     }
 
     /// The instructions of a pass, whose reductions have the accumulators from this one on.
@@ -273,16 +272,11 @@ impl Compiler<'_> {
         (first..tables.rows.len() as u32).map(|number| Op { b: number, ..op(Code::Row) }).collect()
     }
 
-    /// In the second pass, asks for the next row of what the program reads: a new row is out of reach of the hardware's
-    /// prefetcher. All of it in one pass, in order, and into the second-level cache, which leaves the line buffers of the
-    /// first to the pass itself. Of the time with this, for rms norm (two passes) and layer norm (three) of 4,096 columns: in
-    /// the first pass 1.13 and 1.1, in the last 1.0 and 1.12, half in each of two passes 1.02 and 1.2, a part of each chunk in
-    /// the second and the rest in the third 1.0 to 1.1 for layer norm, every other line in each 1.2 and 1.5, into the
-    /// first-level cache 1.4 and 1.2, no requests 1.3 and 1.27. A row that runs ahead asks for the one after.
-    fn prefetches(&self, index: usize, body: &mut Vec<Op>) {
-        if asking(self.program) != Some(index) {
-            return;
-        }
+    /// Asks for a part of the next row of what the program reads: a new row is out of reach of the hardware's prefetcher. In
+    /// order, and into the second-level cache, which leaves the line buffers of the first to the pass itself. Of the time with
+    /// this, for rms norm (two passes) and layer norm (three) of 4,096 columns: every other line in each of two passes 1.2 and
+    /// 1.5, into the first-level cache 1.4 and 1.2, no requests 1.3 and 1.27.
+    fn prefetches(&self, part: Asked, body: &mut Vec<Op>) {
         let mut seen = Vec::new();
         for phase in &self.program.phases {
             for src in phase.body.iter().flat_map(Inst::sources).flatten() {
@@ -291,7 +285,7 @@ impl Compiler<'_> {
                 {
                     seen.push(mem);
                     let (a, step_a) = self.mem(mem);
-                    body.push(Op { a, step_a, ..op(Code::Prefetch) });
+                    body.push(Op { a, step_a, step_b: part as u8, ..op(Code::Prefetch) });
                 }
             }
         }

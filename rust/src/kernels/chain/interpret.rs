@@ -7,6 +7,7 @@ use super::frame::{Accumulator, Entry};
 use super::isa::Plan;
 use super::lane::{self, Bound};
 use super::loops;
+use super::passes::Asked;
 use super::reduction::{Partial, begin, finish, fold_chunk, has_nan};
 use super::{BinaryFn, Conversion, UnaryFn, row};
 use crate::dtype::Rounding;
@@ -250,7 +251,7 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                             }),
                             Code::Loop => whole_only!(if N == loops::VECTORS && to > 0 {
                                 let ops = tables.tail.as_ptr().add(op.b as usize);
-                                S::LOOPS[usize::from(op.step_b)](ops, frame, to, op.step_a != 0 && plan.streams);
+                                S::LOOPS[usize::from(op.step_b)](ops, frame, to, loops::pace(op.step_a, plan.streams));
                                 next = next.add(op.a as usize);
                                 forget!();
                             }),
@@ -367,12 +368,19 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                             Code::ReduceMaxI => fold!(a, existing!(i32::MIN as u32), S::max_i),
                             Code::ReduceMinI => fold!(a, existing!(i32::MAX as u32), S::min_i),
                             Code::Prefetch => {
-                                let advance = (*frame.add(op.a as usize).cast::<Entry>()).advance;
-                                let p = address!(a, step_a).wrapping_offset(advance);
+                                let entry = &*frame.add(op.a as usize).cast::<Entry>();
+                                let size = usize::from(op.step_a);
+                                let lines = (N * S::LANES * size).div_ceil(64);
+                                let next = entry.base.wrapping_offset(entry.advance);
                                 // What is one row for all is in the caches.
-                                if advance != 0 {
-                                    let lines = (N * S::LANES * usize::from(op.step_a)).div_ceil(64);
+                                if entry.advance == 0 {
+                                } else if op.step_b == Asked::All as u8 || TAIL {
+                                    let p = next.wrapping_add(col * size);
                                     each!(N, i => if i < lines { S::prefetch(p.wrapping_add(i * 64)) });
+                                } else {
+                                    let begin = if op.step_b == Asked::SecondHalf as u8 { to } else { 0 };
+                                    let p = next.wrapping_add((begin + col) * size / 2);
+                                    each!(N, i => if i < lines.div_ceil(2) { S::prefetch(p.wrapping_add(i * 64)) });
                                 }
                             }
                             $(Code::$unary => each!(N, i => acc[i] = lane::unary::<S>(UnaryFn::$unary, acc[i])),)*

@@ -55,9 +55,9 @@ macro_rules! kernels {
             }
 
             $(#[target_feature(enable = $features)])?
-            unsafe fn looped<const L: usize>(ops: *const Op, frame: *mut u8, to: usize, paced: bool) {
+            unsafe fn looped<const L: usize>(ops: *const Op, frame: *mut u8, to: usize, pace: usize) {
                 // SAFETY: passed on to the caller.
-                unsafe { loops::run::<$simd>(L, ops, frame, to, paced) }
+                unsafe { loops::run::<$simd>(L, ops, frame, to, pace) }
             }
 
             impl Calls for $simd {

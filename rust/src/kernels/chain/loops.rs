@@ -11,6 +11,7 @@ use super::calls::{self, Calls};
 use super::code::{Code, Op};
 use super::frame::{Accumulator, Entry};
 use super::lane;
+use super::passes::Asked;
 use super::reduction::{self, Partial};
 use super::{BinaryFn, UnaryFn};
 use crate::kernels::simd::Simd;
@@ -19,9 +20,9 @@ use std::ptr;
 /// Vectors in the chunks of a loop.
 pub(super) const VECTORS: usize = 8;
 
-/// Runs a pass over the columns before `to`, a multiple of the chunk, by the instructions that it is made of. `paced`: what
-/// it loads or asks for comes from memory, and results go there.
-pub(super) type LoopFn = unsafe fn(ops: *const Op, frame: *mut u8, to: usize, paced: bool);
+/// Runs a pass over the columns before `to`, a multiple of the chunk, by the instructions that it is made of. Before a chunk
+/// whose first byte in the row has none of the bits of `pace` it waits.
+pub(super) type LoopFn = unsafe fn(ops: *const Op, frame: *mut u8, to: usize, pace: usize);
 
 /// One after the other, as a type.
 macro_rules! steps {
@@ -40,11 +41,11 @@ macro_rules! loops {
         /// The processor has the instruction set `S`; the instructions are those of the loop and were made for this frame; the
         /// frame and all that its entries point to are valid for the columns.
         #[inline(always)]
-        pub(super) unsafe fn run<S: Calls>(number: usize, ops: *const Op, frame: *mut u8, to: usize, paced: bool) {
+        pub(super) unsafe fn run<S: Calls>(number: usize, ops: *const Op, frame: *mut u8, to: usize, pace: usize) {
             // SAFETY: passed on to the caller.
             unsafe {
                 match number {
-                    $($number => pass::<S, $first, steps!($($step)*)>(ops, frame, to, paced),)*
+                    $($number => pass::<S, $first, steps!($($step)*)>(ops, frame, to, pace),)*
                     _ => unreachable!("a number of the table"),
                 }
             }
@@ -139,11 +140,16 @@ impl<S: Calls, A: Step<S>, B: Step<S>> Step<S> for (A, B) {
 
 /// Bytes of a row that are begun together where a loop is paced. A processor that runs ahead without end fills its buffers with
 /// requests and loads, for which the stores then wait. An rms norm of 4096x4096 took 1.25 us a row that way, where the slower
-/// interpreter took 0.95; paced it takes 0.87, layer norm 1.11 instead of 1.33. For 256 bytes, which are a chunk of AVX2, rms
+/// interpreter took 0.95; paced it takes 0.87. For 256 bytes, which are a chunk of AVX2, rms
 /// norm took 1.2; the last pass of a softmax, which loads from the caches, made it take a third longer. The loads of a chunk and
-/// its requests are begun first (before the loads, a wait made layer norm take 1.15), and the first chunk waits for nothing: the
-/// pass before it has only just ended (with a wait, rms norm took 1.04).
-const PACE_BYTES: usize = 512;
+/// its requests are begun first (before the loads, a wait made layer norm take 1.04 of the time), and the first chunk waits for
+/// nothing: the pass before it has only just ended (with a wait, rms norm took 1.04).
+pub(super) const PACE_BYTES: usize = 512;
+
+/// The bits for a [`LoopFn`] that waits each `many` times [`PACE_BYTES`], a power of two, where results go past the caches.
+pub(super) fn pace(many: u8, streams: bool) -> usize {
+    if streams && many > 0 { usize::from(many) * PACE_BYTES - 1 } else { usize::MAX }
+}
 
 /// Operands that a loop asks for, at most.
 const MAX_REQUESTS: usize = 4;
@@ -151,15 +157,17 @@ const MAX_REQUESTS: usize = 4;
 /// # Safety
 /// As for [`run`].
 #[inline(always)]
-unsafe fn pass<S: Calls, First: Step<S>, Rest: Step<S>>(mut ops: *const Op, frame: *mut u8, to: usize, paced: bool) {
+unsafe fn pass<S: Calls, First: Step<S>, Rest: Step<S>>(mut ops: *const Op, frame: *mut u8, to: usize, pace: usize) {
     // SAFETY: passed on to the caller.
     unsafe {
         // The next rows of operands; what is one row for all is in the caches.
         let (mut next, mut count) = ([ptr::null_mut::<u8>(); MAX_REQUESTS], 0);
+        let half = (*ops).step_b != Asked::All as u8;
         while (*ops).code == Code::Prefetch {
             let entry = row(ops, frame);
             if entry.advance != 0 {
-                next[count] = entry.base.wrapping_offset(entry.advance);
+                let begin = if (*ops).step_b == Asked::SecondHalf as u8 { to * 4 / 2 } else { 0 };
+                next[count] = entry.base.wrapping_offset(entry.advance).wrapping_add(begin);
                 count += 1;
             }
             ops = ops.add(1);
@@ -169,11 +177,15 @@ unsafe fn pass<S: Calls, First: Step<S>, Rest: Step<S>>(mut ops: *const Op, fram
         let mut acc = [S::splat(0); VECTORS];
         for col in (0..to).step_by(VECTORS * S::LANES) {
             First::chunk(&mut first, &mut acc, col);
+            let lines = VECTORS * S::LANES * 4 / 64;
             for base in &next[..count] {
-                let lines = VECTORS * S::LANES * 4 / 64;
-                each!(VECTORS, i => if i < lines { S::prefetch(base.wrapping_add(col * 4 + i * 64)) });
+                if half {
+                    each!(VECTORS, i => if i < lines / 2 { S::prefetch(base.wrapping_add(col * 4 / 2 + i * 64)) });
+                } else {
+                    each!(VECTORS, i => if i < lines { S::prefetch(base.wrapping_add(col * 4 + i * 64)) });
+                }
             }
-            if paced && col > 0 && (col * 4).is_multiple_of(PACE_BYTES) {
+            if col > 0 && (col * 4) & pace == 0 {
                 S::pace();
             }
             Rest::chunk(&mut rest, &mut acc, col);

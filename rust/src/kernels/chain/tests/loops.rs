@@ -5,6 +5,7 @@ use super::*;
 use crate::kernels::chain::code::{Code, Op};
 use crate::kernels::chain::compile::compile;
 use crate::kernels::chain::loops::LOOPS;
+use crate::kernels::chain::passes::Asked;
 use crate::kernels::chain::{BinaryFn, Dst, ReduceFn, RowInst, RowSrc, Src, UnaryFn};
 
 /// Rows that are too short for a loop, that are one, and that leave a tail.
@@ -103,6 +104,27 @@ fn what_moves_data_and_does_little_else_is_paced() {
     assert_eq!(paced(&compile(&program(add, false)).row), [true]);
     let square = LOOPS.iter().find(|codes| codes.contains(&Code::SquareF)).expect("there is one");
     assert_eq!(paced(&compile(&program(square, true)).row), [true]);
+}
+
+/// Each pass of a row, by which parts of the next row it asks for: the operand that changes from row to row, and one for all.
+#[test]
+fn two_passes_share_the_requests_for_the_next_row_where_there_are_three() {
+    let requests = |program: &ChainProgram| -> Vec<Vec<u8>> {
+        let phases = compile(program).phases;
+        let asked = |phase: &Vec<Op>| {
+            let body = phase.iter().skip_while(|op| op.code != Code::Pass);
+            body.filter(|op| op.code == Code::Prefetch).map(|op| op.step_b).collect()
+        };
+        phases.iter().map(asked).collect()
+    };
+    let [all, first, second] = [Asked::All, Asked::FirstHalf, Asked::SecondHalf].map(|part| part as u8);
+    let square = LOOPS.iter().find(|codes| codes.contains(&Code::SquareF)).expect("there is one");
+    let two = program(square, true);
+    assert_eq!(requests(&two), [vec![], vec![all; 2]]);
+    let mut three = two.clone();
+    three.phases.push(Phase { body: vec![Inst::Load(Src::Mem(0)), Inst::Store(Dst::Mem(3))], ..Phase::default() });
+    assert_eq!(requests(&three), [vec![first; 2], vec![second; 2], vec![]]);
+    assert_eq!(requests(&softmax(DType::F32)), [vec![], vec![all], vec![]]);
 }
 
 #[test]
