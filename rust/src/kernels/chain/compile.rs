@@ -246,6 +246,8 @@ impl Compiler<'_> {
                 Inst::Binary(f, Src::Const(bits)) | Inst::BinaryRev(f, Src::Const(bits))
                     if let Some(bound) = Bound::of(f, bits) =>
                 {
+                    let has_minus_zero = at == 0 || may_be_minus_zero(&phase.body[at - 1]);
+                    let bound = if has_minus_zero { bound } else { bound.without_minus_zero() };
                     body.push(Op { a: self.constant(bits), ..op(Code::bound(bound)) });
                 }
                 Inst::Binary(f, src) => self.binary(body, f, src, false),
@@ -428,4 +430,13 @@ impl Compiler<'_> {
 
 fn function((code, b): Function) -> Op {
     Op { b, ..op(code) }
+}
+
+/// Whether an instruction may leave -0. A sum is that of two -0 alone.
+fn may_be_minus_zero(inst: &Inst) -> bool {
+    match inst {
+        Inst::Binary(BinaryFn::AddF, Src::Const(bits)) => *bits == (-0.0f32).to_bits(),
+        Inst::Unary(f) => !matches!(f, UnaryFn::AbsF | UnaryFn::SquareF | UnaryFn::ExpF),
+        _ => true,
+    }
 }

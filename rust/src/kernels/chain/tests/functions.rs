@@ -241,3 +241,27 @@ fn a_bound_beside_a_cheap_function_is_still_an_operation_of_its_own() {
         }
     }
 }
+
+/// The maximum of the two zeros is +0. Where an instruction cannot leave -0 it is compiled to one that does not look.
+#[test]
+fn a_maximum_with_zero_is_never_minus_zero() {
+    let constants = [0.0, -0.0, 0.5, f32::NAN].map(|x| Src::Const(x.to_bits()));
+    let with_constants = [BinaryFn::AddF, BinaryFn::SubF, BinaryFn::MulF, BinaryFn::MinF]
+        .into_iter()
+        .flat_map(|f| constants.map(|src| [Inst::Binary(f, src), Inst::BinaryRev(f, src)]).into_iter().flatten());
+    let before: Vec<Inst> = FLOAT_UNARY.iter().map(|&f| Inst::Unary(f)).chain(with_constants).collect();
+    for first in before {
+        let body = [
+            Inst::Load(Src::Mem(0)),
+            // Keeps the load from being the first of a pair.
+            Inst::Unary(UnaryFn::NegF),
+            first,
+            Inst::Binary(BinaryFn::MaxF, Src::Const(0)),
+            Inst::Store(Dst::Mem(1)),
+        ];
+        let program = chain(&[DType::F32; 2], &body);
+        for cols in [8, 16, 64, 200] {
+            case(&[DType::F32; 2], cols, 4).check(&program);
+        }
+    }
+}
