@@ -24,6 +24,9 @@ pub(super) struct Compiled {
     pub consts: Vec<u32>,
     /// Whether rows are independent of each other and of their length, so that a dense region is one long row.
     pub flattens: bool,
+    /// Whether chunks of any size give the same: sums and products of floats are put together in chunks of at least 64 lanes. Loops
+    /// have chunks of one size, and keep little in registers.
+    pub any_chunk: bool,
 }
 
 /// What instructions refer to by number.
@@ -71,7 +74,11 @@ pub(super) fn compile(program: &ChainProgram) -> Compiled {
         || program.slots > 0
         || program.phases.iter().any(|phase| phase.body.iter().any(columns))
         || program.phases.iter().any(|phase| !phase.prologue.is_empty() || !phase.epilogue.is_empty());
+    let ordered = |inst: &Inst| matches!(inst, Inst::Reduce(ReduceFn::SumF | ReduceFn::ProdF, _));
+    let any_chunk = !program.phases.iter().flat_map(|phase| &phase.body).any(ordered)
+        && !row.iter().any(|op| op.code == Code::Loop);
     Compiled {
+        any_chunk,
         phases,
         row,
         ahead,

@@ -108,7 +108,8 @@ impl Machine {
         if rows == 0 {
             return;
         }
-        let plan = self.kernels.plan(cols, run.mems.iter().any(|mem| mem.stream));
+        let streams = run.mems.iter().any(|mem| mem.stream);
+        let plan = self.kernels.plan(cols, streams, self.compiled.any_chunk);
         let block = self.block(cols).min(rows);
         // SAFETY: the caller vouches for the region and the scratch memory; offsets lie within `scratch_bytes`.
         unsafe { if rows == 1 { self.one_row(run, &plan) } else { self.rows(run, rows, block, &plan) } }
