@@ -200,6 +200,30 @@ def test_an_element_of_a_tile_that_holds_nothing_or_does_not_exist_is_reported()
     assert [finding.accesses[0].action for finding in lost] == ["write", "read"]
 
 
+@pl.jit
+def adds_less(
+    x: pl.Tensor[[16, 64], pl.FP32],
+    column: pl.Tensor[[16, 1], pl.FP32],
+    n: pl.Tensor[[1], pl.INT32],
+    out: pl.Out[pl.Tensor[[16, 64], pl.FP32]],
+):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        rows = pl.cast(pl.read(n, [0]), pl.INDEX)
+        whole = pl.load(x, [0, 0], [16, 64])
+        part = pl.load(x, [0, 0], [16, 64], valid_shape=[rows, 64])
+        both = pl.mul(pl.add(whole, part), 2.0)
+        pl.store(pl.add(both, pl.load(column, [0, 0], [16, 1])), [0, 0], out)  # stores
+    return out
+
+
+def test_a_result_means_something_where_both_operands_do() -> None:
+    column = torch.ones(16, 1)
+    assert bounds(adds_less, X, column, number(16), out(16, 64)) == []
+    (found,) = bounds(adds_less, X, column, number(12), out(16, 64))
+    assert "16 x 64 elements of a tile are stored, and only 12 x 64 of them are valid" in found.message
+    assert found.accesses[0].line == line_of(adds_less, "# stores")
+
+
 # Indices.
 
 

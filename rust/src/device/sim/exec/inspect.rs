@@ -9,7 +9,7 @@ use super::valid::Reach;
 use crate::device::findings::Action;
 use crate::device::sim::code::{BlockMem, Mem, Step};
 use crate::device::sim::sanitize::area::Area;
-use crate::program::{Arg, OpCode, TileOp};
+use crate::program::{Arg, OpCode, TileOp, TileSlot};
 
 /// What an index counts.
 pub(super) enum Subject<'a> {
@@ -193,7 +193,17 @@ impl Checker<'_> {
                 cut(whole(0))
             }
             OpCode::Sin | OpCode::Cos | OpCode::Relu | OpCode::Neg | OpCode::Abs | OpCode::BitNot => cut(whole(0)),
-            OpCode::Add | OpCode::Sub | OpCode::Mul | OpCode::Div | OpCode::Maximum | OpCode::Minimum => cut(whole(0)),
+            OpCode::Add | OpCode::Sub | OpCode::Mul | OpCode::Div | OpCode::Maximum | OpCode::Minimum => {
+                let [rows, cols] = cut(whole(0));
+                match op.args.get(1) {
+                    Some(&Arg::Tile(second)) if self.is_as_large(op, second) => {
+                        let valid = self.valid[second as usize];
+                        [rows.min(valid[0]), cols.min(valid[1])]
+                    }
+                    // A number, or a column for all columns.
+                    _ => [rows, cols],
+                }
+            }
             // What `set_validshape` becomes, which only says how much counts: what was there before stays.
             OpCode::Reinterpret if self.same_slots(op) => whole(0),
             OpCode::Insert => {
@@ -216,5 +226,12 @@ impl Checker<'_> {
             (Some(tiles), Some(out), Some(Arg::Tile(from))) => tiles[out as usize] == tiles[*from as usize],
             _ => false,
         }
+    }
+
+    /// Whether a tile has as many rows and columns as the result of an operation.
+    fn is_as_large(&self, op: &TileOp, tile: u32) -> bool {
+        let tiles = self.running.map(|running| &self.program.kernels[running.kernel as usize].tiles);
+        let extents = |tiles: &[TileSlot], at: u32| (tiles[at as usize].rows, tiles[at as usize].cols);
+        tiles.zip(op.out).is_some_and(|(tiles, out)| extents(tiles, out) == extents(tiles, tile))
     }
 }
