@@ -107,7 +107,23 @@ def tail(x: pl.Tensor[[16, 64], pl.FP32], n: pl.Tensor[[1], pl.INT32], out: pl.O
     return out
 
 
-def test_what_is_valid_on_both_sides_is_clean_and_done() -> None:
+@pl.jit
+def tail_of_int32(
+    x: pl.Tensor[[16, 64], pl.FP32], n: pl.Tensor[[1], pl.INT32], out: pl.Out[pl.Tensor[[16, 64], pl.FP32]]
+):
+    rows = pl.read(n, [0])
+    source = pl.slice(x, [16, 64], [0, 0], valid_shape=[rows, 64])
+    target = pl.slice(out, [16, 64], [0, 0], valid_shape=[rows, 64])
+    with pl.at(level=pl.Level.CORE_GROUP):
+        target[:, :] = pl.add(source[:, :], 1.0)
+    return out
+
+
+TAILS = (tail, tail_of_int32)
+
+
+@pytest.mark.parametrize("tail", TAILS)
+def test_what_is_valid_on_both_sides_is_clean_and_done(tail: Any) -> None:
     result = out(16, 64)
     for rows in (0, 1, 10, 16):
         assert findings(tail, X, number(rows), result) == []
@@ -304,7 +320,8 @@ def test_text_of_a_program_keeps_what_is_valid(kernel: Any, checked: ChipWorker,
     assert check(checked, kernel.lower(x, result), tmp_path, x, result)
 
 
-def test_text_keeps_what_is_valid_at_run_time(checked: ChipWorker, tmp_path: Path) -> None:
+@pytest.mark.parametrize("tail", TAILS)
+def test_text_keeps_what_is_valid_at_run_time(tail: Any, checked: ChipWorker, tmp_path: Path) -> None:
     x, result = X.numpy(), np.zeros((16, 64), np.float32)
     for rows, found in ((16, False), (17, True)):
         n = np.array([rows], np.int32)

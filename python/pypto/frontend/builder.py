@@ -17,10 +17,11 @@ from pypto.frontend.namespace import Namespace
 from pypto.frontend.source import Source
 from pypto.frontend.values import POISON, Poison, PyValue, Value, is_task_id
 from pypto.ir.diagnostics import Diagnostic, Loc
-from pypto.ir.exprs import Const, Dim, Expr, ScalarVar, Symbol, depends_on_mutable, to_dim
+from pypto.ir.exprs import Const, Dim, Expr, ScalarVar, Symbol, cast, depends_on_mutable, to_dim
 from pypto.ir.nodes import Let, Operand, OpStmt, Stmt, TaskRef, TaskStmt, TaskVar, Var
 from pypto.ir.types import TileType, ValueType
 from pypto.language.annotations import DynVar
+from pypto.language.dtypes import INDEX
 
 if TYPE_CHECKING:
     from pypto.frontend.left_out import LeftOut
@@ -221,7 +222,8 @@ class Builder:
         dim = to_dim(value)
         if isinstance(dim, int) or self.explicit:  # explicit text gives it a name, and the type of the result
             return dim
-        return self.let(dim, node, "n")  # type: ignore[return-value]  # not constant
+        # A kernel takes extents as INDEX alone: as text an INT32 one would be a scalar of the author's, and no extent.
+        return self.let(cast(dim, INDEX), node, "n")  # type: ignore[return-value]  # not constant
 
     # Symbols.
 
