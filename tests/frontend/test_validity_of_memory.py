@@ -282,7 +282,7 @@ def test_a_scalar_parameter_says_how_much_of_another_is_valid(rows: int) -> None
 def chosen_view(
     x: pl.Tensor[[16, 64], pl.FP32], n: pl.Tensor[[1], pl.INT32], out: pl.Out[pl.Tensor[[16, 64], pl.FP32]]
 ):
-    k = pl.cast(pl.read(n, [0]), pl.INDEX)
+    k = pl.read(n, [0])
     s = pl.slice(x, [16, 64], [0, 0], valid_shape=[k + 1, 64])
     if k > 8:
         s = pl.slice(x, [16, 64], [0, 0], valid_shape=[k - 3, 64])
@@ -307,7 +307,7 @@ def carried_view(
 def chosen_number(
     x: pl.Tensor[[16, 64], pl.FP32], n: pl.Tensor[[1], pl.INT32], out: pl.Out[pl.Tensor[[16, 64], pl.FP32]]
 ):
-    k = pl.cast(pl.read(n, [0]), pl.INDEX)
+    k = pl.read(n, [0])
     rows = k + 1
     if k > 8:
         rows = k - 3
@@ -321,7 +321,7 @@ def chosen_number(
 def chosen_place(
     x: pl.Tensor[[16, 64], pl.FP32], n: pl.Tensor[[1], pl.INT32], out: pl.Out[pl.Tensor[[16, 64], pl.FP32]]
 ):
-    k = pl.cast(pl.read(n, [0]), pl.INDEX)
+    k = pl.read(n, [0])
     s = pl.slice(x, [16, 64], [0, 0], valid_shape=[k, 64])
     if k > 8:
         s = pl.slice(x, [16, 64], [2, 0], valid_shape=[k, 64])

@@ -109,7 +109,7 @@ kernels!(avx512, Avx512, 0, 0, LARGEST, "avx512f,avx512bw,avx512dq,avx512vl,avx2
 #[cfg(target_arch = "x86_64")]
 kernels!(avx2, Avx2, 0, 0, LARGEST, "avx2,fma,f16c");
 // Few sizes, since they are long to compile and seldom run. Eight of its vectors are all registers of the processor: eight
-// operations took 30 ns for 64 columns in such chunks, 21 in those of four.
+// operations took 30 ns for 64 columns in such chunks, 23 in those of four.
 kernels!(generic, Generic, 2, LARGEST, 2);
 
 impl Kernels {

@@ -140,10 +140,10 @@ impl<S: Calls, A: Step<S>, B: Step<S>> Step<S> for (A, B) {
 
 /// Bytes of a row that are begun together where a loop is paced. A processor that runs ahead without end fills its buffers with
 /// requests and loads, for which the stores then wait. An rms norm of 4096x4096 took 1.25 us a row that way, where the slower
-/// interpreter took 0.95; paced it takes 0.87. For 256 bytes, which are a chunk of AVX2, rms
-/// norm took 1.2; the last pass of a softmax, which loads from the caches, made it take a third longer. The loads of a chunk and
-/// its requests are begun first (before the loads, a wait made layer norm take 1.04 of the time), and the first chunk waits for
-/// nothing: the pass before it has only just ended (with a wait, rms norm took 1.04).
+/// interpreter took 0.95; paced it takes 0.87. For 256 bytes, which are a chunk of AVX2, rms norm took 1.2; the last pass of a
+/// softmax, which loads from the caches, made it take a third longer. The loads of a chunk and its requests are begun first
+/// (with a wait before the loads, layer norm took 1.04 of the time), and the first chunk waits for nothing: the pass before it
+/// has only just ended (with a wait, rms norm took 1.04 us).
 pub(super) const PACE_BYTES: usize = 512;
 
 /// The bits for a [`LoopFn`] that waits each `many` times [`PACE_BYTES`], a power of two, where results go past the caches.

@@ -105,9 +105,9 @@ pub(super) enum Asked {
 /// The part of the next row that a phase asks for: of three passes and more the first two half of it each, one after the other;
 /// of two the second asks for all. So does the second of a row that runs ahead: for the one after, since it reads the next.
 ///
-/// A row of a layer norm of 4096x4096 takes 1.11 us where its second pass asks for all, 1.0 with halves. As C, in other forms:
-/// 1.05 and 0.91 to 0.99, 0.95 to 1.0 with a part of each chunk in each pass, 1.12 where the first pass runs free. Two passes gain
-/// 2 % by halves on one core, and lose 5 on two.
+/// A row of a layer norm of 4096x4096 takes 1.11 us where its second pass asks for all, 1.0 with halves; in the caches, and on two
+/// cores, which wait for memory, it loses 2 %. As C, in other forms: 1.05 and 0.91 to 1.0, 0.95 to 1.0 with a part of each chunk in
+/// each pass, 1.12 where the first pass runs free. Two passes gain 2 % by halves on one core, and lose 8 on two.
 pub(super) fn asked(program: &ChainProgram, index: usize) -> Option<Asked> {
     match passes(program)[..] {
         [first, second, _, ..] if !runs_ahead(program) => {

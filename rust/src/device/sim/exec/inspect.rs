@@ -134,18 +134,16 @@ impl Checker<'_> {
             Arg::Tile(slot) => slot,
             _ => unreachable!("verified: a tile"),
         };
-        let kernel = &self.program.kernels[self.running.expect("tiles are of kernels").kernel as usize];
-        let slot = |tile: u32| kernel.tiles[tile as usize];
         // Which operand from the last has the indices, their region, what they count. An operation that changes its first
         // argument in place has one operand less, so they are counted from the end.
         let (operand, span, limit, subject) = match op.op {
             OpCode::GatherCols => (1, region, int(2), tile(0)),
-            OpCode::GatherFlat => (1, region, int(2) * i64::from(slot(tile(0)).rows), tile(0)),
+            OpCode::GatherFlat => (1, region, int(2) * i64::from(self.slot(tile(0)).rows), tile(0)),
             OpCode::ScatterCols => (2, [int(3), int(4)], region[1], tile(0)),
             // Its indices are the first of the slot, row by row.
             OpCode::ScatterRows => (2, [i64::MAX; 2], region[0], tile(0)),
             OpCode::ScatterFlat => {
-                let out = slot(tile(0));
+                let out = self.slot(tile(0));
                 (1, [int(3), int(4)], i64::from(out.rows) * i64::from(out.cols), tile(0))
             }
             _ => return,
@@ -221,17 +219,21 @@ impl Checker<'_> {
 
     /// Whether the result of an operation lies like its first argument.
     fn same_slots(&self, op: &TileOp) -> bool {
-        let tiles = self.running.map(|running| &self.program.kernels[running.kernel as usize].tiles);
-        match (tiles, op.out, op.args.first()) {
-            (Some(tiles), Some(out), Some(Arg::Tile(from))) => tiles[out as usize] == tiles[*from as usize],
+        match (op.out, op.args.first()) {
+            (Some(out), Some(&Arg::Tile(from))) => self.slot(out) == self.slot(from),
             _ => false,
         }
     }
 
     /// Whether a tile has as many rows and columns as the result of an operation.
     fn is_as_large(&self, op: &TileOp, tile: u32) -> bool {
-        let tiles = self.running.map(|running| &self.program.kernels[running.kernel as usize].tiles);
-        let extents = |tiles: &[TileSlot], at: u32| (tiles[at as usize].rows, tiles[at as usize].cols);
-        tiles.zip(op.out).is_some_and(|(tiles, out)| extents(tiles, out) == extents(tiles, tile))
+        let extents = |tile: u32| (self.slot(tile).rows, self.slot(tile).cols);
+        op.out.is_some_and(|out| extents(out) == extents(tile))
+    }
+
+    /// A tile of the kernel that runs.
+    fn slot(&self, tile: u32) -> &TileSlot {
+        let kernel = self.running.expect("tiles are of kernels").kernel;
+        &self.program.kernels[kernel as usize].tiles[tile as usize]
     }
 }
