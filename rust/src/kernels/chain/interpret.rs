@@ -372,15 +372,16 @@ pub(super) unsafe fn pass<S: Calls, const N: usize, const TAIL: bool>(
                                 let size = usize::from(op.step_a);
                                 let lines = (N * S::LANES * size).div_ceil(64);
                                 let next = entry.base.wrapping_offset(entry.advance);
-                                let (at, lines) = match op.step_b {
-                                    part if TAIL || part == Asked::All as u8 => (col * size, lines),
-                                    part if part == Asked::SecondHalf as u8 => ((to + col) * size / 2, lines.div_ceil(2)),
-                                    _ => (col * size / 2, lines.div_ceil(2)),
-                                };
-                                // What is one row for all is in the caches.
-                                if entry.advance != 0 {
-                                    let p = next.wrapping_add(at);
+                                // What is one row for all is in the caches. Places and counts are not put together for one loop of
+                                // requests: then eight operations took 1.2 times as long in the portable form, 1.06 in AVX2.
+                                if entry.advance == 0 {
+                                } else if op.step_b == Asked::All as u8 || TAIL {
+                                    let p = next.wrapping_add(col * size);
                                     each!(N, i => if i < lines { S::prefetch(p.wrapping_add(i * 64)) });
+                                } else {
+                                    let begin = if op.step_b == Asked::SecondHalf as u8 { to } else { 0 };
+                                    let p = next.wrapping_add((begin + col) * size / 2);
+                                    each!(N, i => if i < lines.div_ceil(2) { S::prefetch(p.wrapping_add(i * 64)) });
                                 }
                             }
                             $(Code::$unary => each!(N, i => acc[i] = lane::unary::<S>(UnaryFn::$unary, acc[i])),)*
